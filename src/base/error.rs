@@ -33,12 +33,6 @@ impl CommandError {
     pub const UNBLOCKED: Self = Self::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
 
-    pub const NO_SCRIPT: Self = Self::fixed("NOSCRIPT No matching script. Please use EVAL.");
-    pub const BUSY: Self =
-        Self::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
-    pub const BUSY_FUNCTION: Self =
-        Self::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
-
     pub const DEBUG_REFUSED: Self = Self::fixed(
         "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
          local connection, otherwise you need to set this option in the configuration file, and then restart the server.",

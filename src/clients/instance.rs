@@ -112,7 +112,7 @@ impl Instance {
             config,
             profile,
             keyspace,
-            scripts: Scripts::default(),
+            scripts: Scripts::new(profile),
             clients: Clients::default(),
             pubsub: PubSub::default(),
             has_soft_limit_clients: AtomicBool::new(false),

@@ -7,7 +7,9 @@ use super::help::{help, versioned_syntax_error};
 use crate::base::error::{CommandError, plain};
 use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
-use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
+use crate::clients::acl::{
+    Commands, DATABASE_RULES, DEFAULT_USER, DatabaseContext, Denial, Refusal, Selector, User, category, is_one_word,
+};
 use crate::clients::session::Flow;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
@@ -182,11 +184,15 @@ fn getuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn permissions(selector: &Selector, commands: &Commands) -> Vec<(Reply<'static>, Reply<'static>)> {
-    vec![
+    let mut fields = vec![
         (Reply::text("commands"), Reply::bulk(selector.commands.describe(commands))),
         (Reply::text("keys"), Reply::bulk(selector.describe_keys())),
         (Reply::text("channels"), Reply::bulk(selector.describe_channels())),
-    ]
+    ];
+    if commands.profile().has(DATABASE_RULES) {
+        fields.push((Reply::text("databases"), Reply::text(selector.databases.describe())));
+    }
+    fields
 }
 
 fn list(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
@@ -244,8 +250,9 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if !row.arity_in(args.profile()).admits(words.len()) {
         return Err(CommandError::new(format!("ERR wrong number of arguments for '{full_name}' command")));
     }
+    let databases = DatabaseContext { selected: call.session.db, count: call.server.keyspace.databases() };
     let foretold = |denial: Denial| denial.foretold(args.profile(), name, &full_name, words);
-    Ok(match call.server.acl.may_run(&user, row, words) {
+    Ok(match call.server.acl.may_run(&user, row, words, databases) {
         Ok(()) => Reply::OK,
         Err(denial) => Reply::bulk(foretold(denial)),
     })

@@ -7,13 +7,13 @@ use super::acl_log::record_failed_auth;
 use super::databases::parse_db_index_below;
 use super::redouble::space::{by_user, go_to, powers};
 use crate::base::error::CommandError;
-use crate::base::profile::{Family, Since};
+use crate::base::profile::{Family, Profile, Since};
 use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::{Flow, Replies};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
+use crate::spec::{Args, Arity, Category, CommandSpec, DatabaseArgs, Flag, Group, Secrets};
 
 pub(super) const ROWS: &[Command] = &[AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT, MONITOR, SHUTDOWN];
 
@@ -161,8 +161,21 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (Reply::text("id"), Reply::Integer(call.session.client.id() as i64)),
         (Reply::text("mode"), Reply::text("standalone")),
         (Reply::text("role"), Reply::text("master")),
-        (Reply::text("modules"), Reply::Array(Vec::new())),
+        (Reply::text("modules"), modules(args.profile())),
     ]))
+}
+
+/// The loaded modules, as HELLO and MODULE LIST describe them. In Valkey, the engine of scripts is one.
+pub(super) fn modules(profile: &Profile) -> Reply<'static> {
+    if !profile.has(Since::valkey(9, 1, 0)) {
+        return Reply::Array(Vec::new());
+    }
+    Reply::Array(vec![Reply::Map(vec![
+        (Reply::text("name"), Reply::text("lua")),
+        (Reply::text("ver"), Reply::Integer(1)),
+        (Reply::text("path"), Reply::text("lua")),
+        (Reply::text("args"), Reply::Array(Vec::new())),
+    ])])
 }
 
 fn must_authenticate(old: bool) -> CommandError {
@@ -285,7 +298,7 @@ const SELECT: Command = Command::new(
         arity: Arity::Exactly(2),
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &[Category::Connection],
-        selects_database: true,
+        databases: DatabaseArgs::Selected,
         ..CommandSpec::new("SELECT")
     },
 );

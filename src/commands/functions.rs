@@ -8,7 +8,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, LibraryError};
 use crate::protocol::Reply;
-use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind};
+use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind, texts};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
@@ -326,7 +326,7 @@ fn describe_function(function: &Function) -> Reply<'static> {
 fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let scripts = &call.server.scripts;
     if scripts.running() == Some(ScriptKind::Eval) && scripts.busy().is_some() {
-        return Err(CommandError::BUSY);
+        return Err(texts::busy(&call.server.profile, ScriptKind::Eval));
     }
     let running = scripts.busy().map_or(Reply::Null, |slow| {
         Reply::Map(vec![

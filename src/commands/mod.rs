@@ -17,7 +17,9 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
+mod cluster;
 mod command;
 mod conditional;
 mod config;
@@ -53,6 +55,7 @@ mod lists;
 mod long_double;
 mod memory;
 mod memory_figures;
+mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
@@ -125,6 +128,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         bitmaps::ROWS,
         bitop::ROWS,
         client::ROWS,
+        cluster::ROWS,
         command::ROWS,
         conditional::ROWS,
         config::ROWS,
@@ -151,6 +155,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_blocking::ROWS,
         lists::ROWS,
         memory::ROWS,
+        modules::ROWS,
         object::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,

@@ -5,7 +5,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::script::{Interpreters, KillError, ScriptKind};
+use crate::script::{Interpreters, KillError, ScriptKind, texts};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
@@ -150,6 +150,18 @@ const SCRIPT: Command = Command::container(
             },
         ),
         Command::new(
+            Handler::Library(show),
+            CommandSpec {
+                usage: "sha1",
+                summary: "Returns the text of a script that the server knows.",
+                complexity: "O(1)",
+                since: Since::valkey(8, 0, 0),
+                arity: Arity::Exactly(3),
+                flags: &[Flag::NoScript, Flag::Stale],
+                ..sub("SHOW")
+            },
+        ),
+        Command::new(
             Handler::Connection(|call, _| kill(call, ScriptKind::Eval)),
             CommandSpec {
                 summary: "Ends the script that runs, unless it has written.",
@@ -187,6 +199,8 @@ const HELP: &[&str] = &[
     "    Kill the currently executing Lua script.",
     "LOAD <script>",
     "    Load a script into the scripts cache without executing it.",
+    "SHOW <sha1>",
+    "    Show a script from the scripts cache.",
     "HELP",
     "    Prints this help.",
 ];
@@ -211,6 +225,13 @@ fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) ->
     Ok(Reply::bulk(script.name().to_vec()))
 }
 
+fn show(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = args.bytes()?;
+    let source = scripts.started_eval().and_then(|interpreter| interpreter.source(name));
+    let source = source.ok_or_else(|| texts::no_script(&call.server.profile))?;
+    Ok(Reply::bulk(source.to_vec()))
+}
+
 fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mode = args.bytes()?;
     if mode.eq_ignore_ascii_case(b"NO") {
@@ -226,7 +247,6 @@ pub(super) fn kill(call: &mut Call<'_>, kind: ScriptKind) -> CommandResult<'stat
         Ok(()) => Ok(Reply::OK),
         Err(KillError::NotRunning) => Err(NOT_BUSY),
         Err(KillError::Wrote) => Err(UNKILLABLE),
-        Err(KillError::OtherKind(ScriptKind::Eval)) => Err(CommandError::BUSY),
-        Err(KillError::OtherKind(ScriptKind::Function)) => Err(CommandError::BUSY_FUNCTION),
+        Err(KillError::OtherKind(running)) => Err(texts::busy(&call.server.profile, running)),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::acl::Denial;
+use crate::clients::acl::{DatabaseContext, Denial};
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
 use crate::powers::Hook;
@@ -220,7 +220,8 @@ impl Engine {
         words: Words<'_>,
         context: &'static str,
     ) -> Result<(), Denial> {
-        let result = self.instance.acl.may_run(&session.user, spec, words);
+        let databases = DatabaseContext { selected: session.database(), count: self.instance.keyspace.databases() };
+        let result = self.instance.acl.may_run(&session.user, spec, words, databases);
         if let Err(denial) = result {
             // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
             if !session.executing {

@@ -15,7 +15,7 @@ use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
 use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{CommandSpec, Flag, Group};
+use crate::spec::{CommandSpec, DatabaseArgs, Flag, Group};
 
 /// A complete request, with its row if it names a command.
 pub(super) struct Request<'w> {
@@ -230,7 +230,7 @@ impl Engine {
                 inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 // The commands behind a SELECT run in that database.
                 let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-                db = chosen.filter(|_| queued.row.spec.selects_database).unwrap_or(db);
+                db = chosen.filter(|_| queued.row.spec.databases == DatabaseArgs::Selected).unwrap_or(db);
             }
         }
         (self.arrival(session, client_name, spec, words), inside)

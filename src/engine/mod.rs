@@ -177,7 +177,7 @@ impl Engine {
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
-            let queued = transaction::queue(session, resolved.row, words);
+            let queued = transaction::queue(session, resolved.row, words, self.instance.keyspace.databases());
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
             }

@@ -3,8 +3,10 @@
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
 use crate::clients::session::{Queued, Session};
-use crate::protocol::Words;
-use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which};
+use crate::protocol::{Words, parse_integer};
+use crate::spec::{
+    CommandKind, CommandSpec, DatabaseArgs, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which,
+};
 
 /// The reply to a refused EXEC. An error with the generic code loses its `ERR`.
 pub(super) fn aborted_by(error: &CommandError) -> CommandError {
@@ -22,9 +24,13 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
 }
 
 /// Queues a command for EXEC, and returns the memory of the queue in bytes.
-pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>) -> usize {
+pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>, databases: u32) -> usize {
     // A transaction that will not run queues nothing.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
+    if row.spec.databases == DatabaseArgs::Selected {
+        let selected = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
+        transaction.selected = selected.filter(|db| *db < databases).or(transaction.selected);
+    }
     let words = words.into_owned();
     transaction.size += words.size();
     transaction.queue.push(Queued { row, words });

@@ -8,14 +8,21 @@ use foldhash::fast::FixedState;
 use super::compiled::{Script, ScriptKind, ScriptName, Sha};
 use super::host::Invocation;
 use super::lua::{LuaError, RegistryRef};
-use super::shebang;
 use super::vm::{Vm, push_words};
+use super::{shebang, texts};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 
+/// A cached script.
+struct CachedScript {
+    script: Script,
+    source: Box<[u8]>,
+}
+
 pub struct EvalInterpreter {
     vm: Vm,
-    scripts: HashMap<Sha, Script, FixedState>,
+    profile: Profile,
+    scripts: HashMap<Sha, CachedScript, FixedState>,
     /// The table of the real globals, which scripts see only through a read-only proxy.
     globals: RegistryRef,
     /// Bytes of the source text of all scripts.
@@ -29,7 +36,7 @@ impl EvalInterpreter {
     pub fn new(profile: &Profile) -> Self {
         let mut vm = Vm::new(ScriptKind::Eval, profile);
         let globals = vm.lua.frame().create_ref();
-        Self { vm, scripts: HashMap::default(), globals, source_bytes: 0 }
+        Self { vm, profile: *profile, scripts: HashMap::default(), globals, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.
@@ -44,6 +51,15 @@ impl EvalInterpreter {
 
     /// A cached script by its SHA-1, in any case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
+        self.find_cached(name).map(|cached| &cached.script)
+    }
+
+    /// The source text of a cached script, by its SHA-1 in any case.
+    pub fn source(&self, name: &[u8]) -> Option<&[u8]> {
+        self.find_cached(name).map(|cached| &*cached.source)
+    }
+
+    fn find_cached(&self, name: &[u8]) -> Option<&CachedScript> {
         let mut sha = Sha::try_from(name).ok()?;
         sha.make_ascii_lowercase();
         self.scripts.get(&sha)
@@ -54,14 +70,14 @@ impl EvalInterpreter {
         let sha = sha_of(source);
         if !self.scripts.contains_key(&sha) {
             let script = self.compile(sha, source)?;
-            self.scripts.insert(sha, script);
+            self.scripts.insert(sha, CachedScript { script, source: source.into() });
             self.source_bytes += source.len();
         }
-        self.scripts.get(&sha).ok_or(CommandError::NO_SCRIPT)
+        self.scripts.get(&sha).map(|cached| &cached.script).ok_or_else(|| texts::no_script(&self.profile))
     }
 
     fn compile(&mut self, sha: Sha, source: &[u8]) -> Result<Script, CommandError> {
-        let (flags, text) = shebang::split(source)?;
+        let (flags, text) = shebang::split(source, &self.profile)?;
         let loaded = self.vm.lua.load(text, NAME);
         let mut frame = self.vm.lua.frame();
         let result = match loaded {

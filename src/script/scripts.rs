@@ -5,13 +5,16 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::compiled::ScriptKind;
 use super::interpreters::{Interpreters, ScriptStats};
+use super::texts;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 use crate::base::sync::MutexExt;
 
 /// The interpreters, and the state of the script that one of them runs.
 #[derive(Default)]
 pub struct Scripts {
+    profile: Profile,
     interpreters: Mutex<Interpreters>,
     running: AtomicU8,
     wrote: AtomicBool,
@@ -52,6 +55,10 @@ pub enum KillError {
 }
 
 impl Scripts {
+    pub fn new(profile: Profile) -> Self {
+        Self { profile, ..Self::default() }
+    }
+
     /// Locks the interpreters, unless another thread has them locked.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Interpreters>> {
         match self.interpreters.try_lock() {
@@ -106,8 +113,8 @@ impl Scripts {
     /// The error that other clients get while a script is busy.
     pub fn busy_error(&self) -> CommandError {
         match self.running() {
-            Some(ScriptKind::Function) => CommandError::BUSY_FUNCTION,
-            _ => CommandError::BUSY,
+            Some(ScriptKind::Function) => texts::busy(&self.profile, ScriptKind::Function),
+            _ => texts::busy(&self.profile, ScriptKind::Eval),
         }
     }
 

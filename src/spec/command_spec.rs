@@ -32,8 +32,8 @@ pub struct CommandSpec {
     pub never_queued: bool,
     /// Allowed for a RESP2 client that is subscribed.
     pub runs_subscribed: bool,
-    /// Selects the database that its first argument names.
-    pub selects_database: bool,
+    /// The databases that its arguments name.
+    pub databases: DatabaseArgs,
     /// May change the client name that the journal records.
     pub names_client: bool,
     /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
@@ -72,7 +72,7 @@ impl CommandSpec {
             deprecated: None,
             never_queued: false,
             runs_subscribed: false,
-            selects_database: false,
+            databases: DatabaseArgs::None,
             names_client: false,
             refused_in_transaction_by_valkey_9: false,
             for_server_tests: false,
@@ -211,6 +211,21 @@ pub enum Channels {
     Patterns,
 }
 
+/// The arguments that are numbers of databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseArgs {
+    /// The command works on the selected database, if on any.
+    None,
+    /// The first one, which the connection then uses (SELECT).
+    Selected,
+    /// The words at these positions.
+    At(&'static [usize]),
+    /// What follows each `DB` among the options behind the third word (COPY).
+    Options,
+    /// The command works on every database (FLUSHALL).
+    All,
+}
+
 /// The number of words in a request, the command name included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
@@ -240,6 +255,7 @@ impl Arity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Bitmap,
+    Cluster,
     Connection,
     Control,
     Generic,
@@ -261,6 +277,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Self::Bitmap => "bitmap",
+            Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Control => "redouble",
             Self::Generic => "generic",
@@ -298,6 +315,7 @@ pub enum Flag {
     NoAuth,
     MayReplicate,
     NoMandatoryKeys,
+    NoAsyncLoading,
     NoMulti,
     MovableKeys,
     AllowBusy,
@@ -321,6 +339,7 @@ impl Flag {
             Self::NoAuth => "no_auth",
             Self::MayReplicate => "may_replicate",
             Self::NoMandatoryKeys => "no_mandatory_keys",
+            Self::NoAsyncLoading => "no_async_loading",
             Self::NoMulti => "no_multi",
             Self::MovableKeys => "movablekeys",
             Self::AllowBusy => "allow_busy",

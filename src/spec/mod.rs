@@ -20,7 +20,8 @@ pub use args::Args;
 pub use command_docs::command_docs;
 pub use command_info::command_info;
 pub use command_spec::{
-    Arity, Category, Channels, CommandKind, CommandSpec, Flag, Group, ScriptCommand, Secrets, TransactionCommand,
+    Arity, Category, Channels, CommandKind, CommandSpec, DatabaseArgs, Flag, Group, ScriptCommand, Secrets,
+    TransactionCommand,
 };
 #[cfg(test)]
 pub use history::HISTORIES;

@@ -59,6 +59,7 @@ checked! {
     client
     client_kill
     client_pause
+    cluster
     command
     config
     connection
@@ -91,6 +92,7 @@ checked! {
     lock_sorted_set
     lock_tokens
     lock_unique_jobs
+    modules
     monitor
     notifications
     object
@@ -144,10 +146,15 @@ alone! {
     redouble_space
     sorted_sets_7_2
     valkey_8_locks
+    valkey_acl_databases
+    valkey_clients
+    valkey_cluster
     valkey_connection
     valkey_field_times
     valkey_locks
     valkey_numbers
+    valkey_polygons
+    valkey_scripts
 }
 
 #[test]

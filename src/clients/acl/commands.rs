@@ -50,7 +50,7 @@ impl Commands {
         self.entries.push(Entry { name, categories, is_sub, subs, no_auth });
     }
 
-    pub(super) fn profile(&self) -> &Profile {
+    pub fn profile(&self) -> &Profile {
         &self.profile
     }
 

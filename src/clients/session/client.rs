@@ -220,6 +220,8 @@ pub struct Seen {
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
     pub closing: AtomicBool,
+    /// CLIENT CAPA redirect.
+    pub can_redirect: AtomicBool,
 }
 
 impl Seen {

@@ -19,7 +19,7 @@ use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
 pub use call_timer::{CallTimer, micros_between};
-pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Seen, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Seen, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
@@ -99,6 +99,8 @@ pub struct Transaction {
     pub broken: bool,
     /// Bytes held by the queue, for limits and CLIENT LIST.
     pub size: usize,
+    /// The database that the last queued SELECT names.
+    pub selected: Option<u32>,
 }
 
 /// A command that is queued for EXEC. Its options are parsed when it runs.
@@ -141,6 +143,12 @@ impl Session {
             timer: CallTimer::default(),
             counters,
         }
+    }
+
+    /// The database in which a command runs that is queued, or run, now.
+    pub fn database(&self) -> u32 {
+        let queued = self.transaction.as_ref().filter(|_| !self.executing);
+        queued.and_then(|transaction| transaction.selected).unwrap_or(self.db)
     }
 
     /// Changes the protocol. Others that send to the connection see it at once.

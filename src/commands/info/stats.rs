@@ -1,7 +1,8 @@
 //! INFO about what the server did: stats, commandstats, errorstats, latencystats.
 
-use super::{AFTER_FORK, Fields};
+use super::{AFTER_FORK, Fields, VALKEY_9_1};
 use crate::base::profile::{Family, Since};
+use crate::clients::acl::DATABASE_RULES;
 use crate::clients::call_stats::RowTotals;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::Call;
@@ -93,11 +94,16 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
         fields.add("eventloop_duration_cmd_sum", micros);
         fields.add("instantaneous_eventloop_cycles_per_sec", rates.cycles);
         fields.add("instantaneous_eventloop_duration_usec", (micros + totals.expire_cycle_micros) / cycles.max(1));
+        let mut database_denials = 0;
         for (reason, count) in instance.acl.log.counts() {
-            let reason = if reason == "command" { "cmd" } else { reason };
-            fields.add(&format!("acl_access_denied_{reason}"), count);
+            match reason {
+                "command" => fields.add("acl_access_denied_cmd", count),
+                "database" => database_denials = count,
+                reason => fields.add(&format!("acl_access_denied_{reason}"), count),
+            }
         }
-        fields.zeros_since(Since::valkey(9, 0, 0), &["acl_access_denied_tls_cert", "acl_access_denied_db"]);
+        fields.zeros_since(VALKEY_9_1, &["acl_access_denied_tls_cert"]);
+        fields.add_since(DATABASE_RULES, "acl_access_denied_db", database_denials);
     }
 }
 

@@ -237,7 +237,7 @@ impl Local {
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
         if spec.computes_keys(words) {
-            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            view.set_confined(!self.may_read_all_keys(session, spec, words));
         }
         let mut flow = Flow::Continue;
         let began = front.begin_inner_call(session, spec);

@@ -11,6 +11,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
+use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -22,13 +23,10 @@ use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{
     BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
-    Yielder,
+    Yielder, texts,
 };
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
-const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
-const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
-const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
@@ -152,11 +150,11 @@ impl Local {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
                 (interpreters.eval(profile).load(text)?.clone(), read_only, words)
             }
-            Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
+            Which::EvalSha { .. } if text.len() != 40 => return Err(texts::no_script(profile)),
             Which::EvalSha { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
                 let known = interpreters.started_eval().and_then(|interpreter| interpreter.find(text));
-                (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
+                (known.cloned().ok_or_else(|| texts::no_script(profile))?, read_only, words)
             }
             Which::Function { read_only } => {
                 let known = interpreters.started_functions().and_then(|libraries| libraries.find(text));
@@ -171,7 +169,7 @@ impl Local {
     fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<ScriptFlags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
-            (Which::Eval { .. }, text) => ScriptFlags::of(text)?,
+            (Which::Eval { .. }, text) => ScriptFlags::of(text, &self.instance.profile)?,
             (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started_eval()?.find(name)?.flags,
             (Which::Function { .. }, name) => self.interpreters().ok()?.started_functions()?.find(name)?.flags,
         };
@@ -324,12 +322,13 @@ impl ScriptHost<'_, '_, '_> {
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        let arity = spec.arity_in(&self.local.instance.profile);
+        let profile = &self.local.instance.profile;
+        let arity = spec.arity_in(profile);
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
-            return Err(WRONG_ARITY);
+            return Err(texts::wrong_arity(profile));
         }
         if spec.has_flag(Flag::NoScript) {
-            return Err(NOT_FROM_SCRIPT);
+            return Err(texts::not_from_script(profile));
         }
         self.front.permit_in_script(session, spec, words)?;
         let instance = &self.local.instance;
@@ -359,7 +358,7 @@ impl ScriptHost<'_, '_, '_> {
         let checked = match found {
             None => {
                 front.count_unsupported(words);
-                Err(UNKNOWN)
+                Err(texts::unknown_command(&local.instance.profile))
             }
             Some(row) => self
                 .admit(session, row.spec, words)
@@ -451,8 +450,10 @@ impl Host for ScriptHost<'_, '_, '_> {
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
         let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
-        let acl = &self.local.instance.acl;
-        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
+        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let session = &self.inner.borrow().session;
+        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {
