@@ -69,6 +69,9 @@ pub struct Instance {
     pub tracking: Tracking,
     pub stats: Stats,
     pub slow_log: CommandLog,
+    /// Commands with large requests, and with large replies (Valkey).
+    pub large_requests: CommandLog,
+    pub large_replies: CommandLog,
     pub latency: LatencyMonitor,
     pub rates: Rates,
     /// The most memory that was ever reported.
@@ -123,6 +126,8 @@ impl Instance {
             tracking: Tracking::default(),
             stats: Stats::default(),
             slow_log: CommandLog::default(),
+            large_requests: CommandLog::default(),
+            large_replies: CommandLog::default(),
             latency: LatencyMonitor::default(),
             rates: Rates::default(),
             peak_memory: AtomicU64::new(0),

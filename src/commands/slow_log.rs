@@ -9,7 +9,7 @@ use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, CommandSpec, Flag};
 
-pub(super) const ROWS: &[Command] = &[SLOWLOG];
+pub(super) const ROWS: &[Command] = &[COMMANDLOG, SLOWLOG];
 
 const SLOW_SINCE: Since = Since::redis(2, 2, 12);
 
@@ -118,4 +118,97 @@ fn shown(log: &CommandLog, most: usize) -> Reply<'static> {
         ]));
     });
     Reply::Array(entries)
+}
+
+// ---- COMMANDLOG
+
+const LOG_SINCE: Since = Since::valkey(8, 1, 0);
+
+const COMMANDLOG: Command = Command::container(
+    CommandSpec {
+        summary: "Commands that were slow, or had a large request or reply.",
+        since: LOG_SINCE,
+        ..container("COMMANDLOG")
+    },
+    &[
+        Command::new(
+            Handler::Connection(commandlog_get),
+            CommandSpec {
+                usage: "count <SLOW | LARGE-REQUEST | LARGE-REPLY>",
+                summary: "Lists the commands of one log, newest first.",
+                complexity: "O(N) where N is the number of entries returned",
+                since: LOG_SINCE,
+                arity: Arity::Exactly(4),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "nondeterministic_output"],
+                ..simple_row("GET")
+            },
+        ),
+        help_row(LOG_SINCE, Handler::Connection(|call, _| help(call.table, "COMMANDLOG", COMMANDLOG_HELP))),
+        Command::new(
+            Handler::Connection(|call, args| Ok(Reply::Integer(log(call, args)?.len() as i64))),
+            CommandSpec {
+                usage: "<SLOW | LARGE-REQUEST | LARGE-REPLY>",
+                summary: "Counts the commands of one log.",
+                since: LOG_SINCE,
+                arity: Arity::Exactly(3),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+                ..simple_row("LEN")
+            },
+        ),
+        Command::new(
+            Handler::Connection(|call, args| {
+                log(call, args)?.clear();
+                Ok(Reply::OK)
+            }),
+            CommandSpec {
+                usage: "<SLOW | LARGE-REQUEST | LARGE-REPLY>",
+                summary: "Empties one log.",
+                complexity: "O(N) where N is the number of entries",
+                since: LOG_SINCE,
+                arity: Arity::Exactly(3),
+                flags: SLOW_FLAGS,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                ..simple_row("RESET")
+            },
+        ),
+    ],
+);
+
+const COMMANDLOG_HELP: &[&str] = &[
+    "COMMANDLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GET <count> <type>",
+    "    Return top <count> entries of the specified <type> from the commandlog (-1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp,",
+    "        time in microseconds for type of slow,",
+    "        or size in bytes for type of large-request,",
+    "        or size in bytes for type of large-reply",
+    "    arguments array, client IP and port,",
+    "    client name",
+    "LEN <type>",
+    "    Return the length of the specified type of commandlog.",
+    "RESET <type>",
+    "    Reset the specified type of commandlog.",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// The log that an argument names.
+fn log<'c>(call: &Call<'c>, args: &mut Args<'_>) -> Result<&'c CommandLog, CommandError> {
+    let name = args.bytes()?;
+    let logs = [
+        ("slow", &call.server.slow_log),
+        ("large-request", &call.server.large_requests),
+        ("large-reply", &call.server.large_replies),
+    ];
+    let found = logs.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+    let unknown = "ERR type should be one of the following: slow, large-request, large-reply";
+    found.map(|(_, log)| log).ok_or(CommandError::fixed(unknown))
+}
+
+fn commandlog_get(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let most = count(args.bytes()?, args.profile())?;
+    Ok(shown(log(call, args)?, most))
 }

@@ -12,16 +12,16 @@ use crate::clients::latency::LatencyEvent;
 use crate::clients::session::{Session, micros_between};
 use crate::clients::slow_log::{LoggedCommand, trimmed};
 use crate::protocol::{Framer, Limits, OwnedWords, Words};
-use crate::spec::{CommandKind, CommandSpec, Flag, Group, ResolvedRow, RowId};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, ResolvedRow, RowId, TransactionCommand};
 
 impl Engine {
-    /// Whether the commands before this one must be counted when it runs: it may read what was counted, or its words
-    /// do not stay where they are.
+    /// Whether the commands before this one must be counted when it runs: it reads what was counted, or counts commands
+    /// itself, or its words do not stay where they are.
     #[inline]
     pub(super) fn reads_statistics(spec: &CommandSpec) -> bool {
         match spec.kind {
             CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => false,
-            CommandKind::Script(_) | CommandKind::Library => true,
+            CommandKind::Script(_) | CommandKind::Library | CommandKind::Transaction(TransactionCommand::Exec) => true,
             CommandKind::Connection | CommandKind::Debug | CommandKind::Transaction(_) | CommandKind::Container => {
                 spec.group == Group::Server
             }
@@ -34,6 +34,33 @@ impl Engine {
         session.timer.end(&session.counters, self.instance.config.live());
         if session.timer.has_slow() {
             self.log_slow_calls(session, batch);
+        }
+    }
+
+    /// Like [`end_calls`](Self::end_calls), in front of a command that [reads statistics](Self::reads_statistics).
+    pub fn end_calls_before_next(&self, session: &mut Session, batch: &[u8]) {
+        session.timer.end_before_next(&session.counters, self.instance.config.live());
+        if session.timer.has_slow() {
+            self.log_slow_calls(session, batch);
+        }
+    }
+
+    /// A command with a large request or reply has run: logs it, as far as the log of these is on.
+    #[cold]
+    pub fn log_large(&self, session: &Session, words: Words<'_>, request: usize, reply: usize) {
+        let live = self.instance.config.live();
+        let Some(ResolvedRow { spec, .. }) = self.table.row_of(words) else { return };
+        if spec.has_flag(Flag::SkipSlowlog) {
+            return;
+        }
+        for (bytes, limits, log) in [
+            (request, &live.large_requests, &self.instance.large_requests),
+            (reply, &live.large_replies, &self.instance.large_replies),
+        ] {
+            if bytes >= limits.least() {
+                let entry = self.entry(session, spec, words, bytes as u64);
+                log.add(entry, limits.length.load(Ordering::Relaxed));
+            }
         }
     }
 
@@ -106,22 +133,26 @@ impl Engine {
         }
     }
 
+    /// A command as a log shows it, with what made it notable.
+    fn entry(&self, session: &Session, spec: &CommandSpec, words: Words<'_>, value: u64) -> LoggedCommand {
+        LoggedCommand {
+            id: 0,
+            time: self.instance.clock.millis().div_euclid(1000),
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+            words: redacted(spec, words),
+            address: session.client.peer().address(),
+            name: session.client.labels().name.clone(),
+        }
+    }
+
     /// Adds a command to the slow log and to the latency monitor, as far as it took long enough for them.
     #[cold]
     fn log_if_slow(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, micros: u64) {
         let instance = &self.instance;
         let live = instance.config.live();
-        let time = instance.clock.millis().div_euclid(1000);
         let threshold = u64::try_from(live.slow_threshold.load(Ordering::Relaxed));
         if threshold.is_ok_and(|threshold| micros >= threshold) && !spec.has_flag(Flag::SkipSlowlog) {
-            let entry = LoggedCommand {
-                id: 0,
-                time,
-                value: i64::try_from(micros).unwrap_or(i64::MAX),
-                words: redacted(spec, words),
-                address: session.client.peer().address(),
-                name: session.client.labels().name.clone(),
-            };
+            let entry = self.entry(session, spec, words, micros);
             instance.slow_log.add(entry, live.slow_log_length.load(Ordering::Relaxed));
         }
         let is_fast = spec.has_flag(Flag::Fast);

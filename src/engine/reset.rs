@@ -23,7 +23,7 @@ impl Engine {
         instance.cron();
         self.quiesce().await;
         instance.reset_statistics();
-        instance.slow_log.clear();
+        [&instance.slow_log, &instance.large_requests, &instance.large_replies].iter().for_each(|log| log.clear());
         instance.latency.forget(|_| true);
         instance.reset_journal();
     }

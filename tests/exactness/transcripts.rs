@@ -148,6 +148,7 @@ alone! {
     valkey_8_locks
     valkey_acl_databases
     valkey_clients
+    valkey_command_log
     valkey_cluster
     valkey_connection
     valkey_field_times

@@ -51,6 +51,9 @@ pub struct Live {
     pub slow_threshold: AtomicI64,
     /// `slowlog-max-len`.
     pub slow_log_length: AtomicUsize,
+    /// `commandlog-request-larger-than` and `commandlog-reply-larger-than`, with the lengths of their logs.
+    pub large_requests: LargeLimits,
+    pub large_replies: LargeLimits,
     /// `latency-monitor-threshold`, in milliseconds; 0 for never.
     pub latency_threshold: AtomicU64,
     /// `latency-tracking`.
@@ -85,6 +88,8 @@ impl Default for Live {
             max_memory: AtomicUsize::new(0),
             slow_threshold: AtomicI64::new(10_000),
             slow_log_length: AtomicUsize::new(128),
+            large_requests: LargeLimits::default(),
+            large_replies: LargeLimits::default(),
             latency_threshold: AtomicU64::new(0),
             latency_tracking: AtomicBool::new(true),
             max_tracked_keys: AtomicUsize::new(1_000_000),
@@ -96,6 +101,27 @@ impl Default for Live {
             password: RwLock::new(None),
             unix_socket: RwLock::new(None),
         }
+    }
+}
+
+/// Which requests or replies are logged because they are large, and how many of them.
+pub struct LargeLimits {
+    /// In bytes; negative for none.
+    pub threshold: AtomicI64,
+    pub length: AtomicUsize,
+}
+
+impl Default for LargeLimits {
+    fn default() -> Self {
+        Self { threshold: AtomicI64::new(-1), length: AtomicUsize::new(128) }
+    }
+}
+
+impl LargeLimits {
+    /// The least number of bytes that is logged.
+    #[inline]
+    pub fn least(&self) -> usize {
+        usize::try_from(self.threshold.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 }
 

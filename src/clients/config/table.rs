@@ -276,10 +276,18 @@ pub(super) static TABLE: &[Directive] = &[
     text("primaryuser", "").since(VALKEY_8_1),
     integer("prefetch-batch-max-size", "16", 0, 128).since(VALKEY_8_1),
     text("unixsocketgroup", "").at_start().since(VALKEY_8_1),
-    integer("commandlog-request-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-request-max-len", "128", 0, LONG).since(VALKEY_8_1),
-    integer("commandlog-reply-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-reply-max-len", "128", 0, LONG).since(VALKEY_8_1),
+    integer("commandlog-request-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_requests.threshold.store(number(value), Relaxed)),
+    integer("commandlog-large-request-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_requests.length.store(number(value), Relaxed)),
+    integer("commandlog-reply-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_replies.threshold.store(number(value), Relaxed)),
+    integer("commandlog-large-reply-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_replies.length.store(number(value), Relaxed)),
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),

@@ -18,6 +18,8 @@ pub struct CallTimer {
     /// When the first and the last call of the run began, in microseconds of the machine's time.
     first: i64,
     last: i64,
+    /// The time in `last` is that of the end of the last call, which was a moment ago.
+    has_just_ended: bool,
     /// A call that takes so many microseconds is measured by itself.
     notable: u64,
     /// Where the request that runs now begins in its batch.
@@ -55,6 +57,7 @@ impl Default for CallTimer {
             calls: 0,
             first: 0,
             last: 0,
+            has_just_ended: false,
             notable: 0,
             request: 0,
             last_request: 0,
@@ -95,6 +98,12 @@ impl CallTimer {
         self.begin(row, now, counters, live);
     }
 
+    /// Like [`begin`](Self::begin), for a command that has not read the clock.
+    pub fn begin_now(&mut self, row: RowId, counters: &Counters, live: &Live) {
+        let now = if std::mem::take(&mut self.has_just_ended) { self.last } else { real_micros() };
+        self.begin(row, now, counters, live);
+    }
+
     /// Whether there are calls that are not counted yet.
     #[inline]
     pub fn is_running(&self) -> bool {
@@ -104,9 +113,18 @@ impl CallTimer {
     /// The last call has ended.
     #[inline]
     pub fn end(&mut self, counters: &Counters, live: &Live) {
+        self.has_just_ended = false;
         if self.calls > 0 {
             self.end_run(real_micros(), counters, live);
         }
+    }
+
+    /// The last call has ended, and the next one begins now.
+    pub fn end_before_next(&mut self, counters: &Counters, live: &Live) {
+        let now = real_micros();
+        self.end_run(now, counters, live);
+        self.last = now;
+        self.has_just_ended = true;
     }
 
     /// Counts the calls of the run, the last of which has ended.

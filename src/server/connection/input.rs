@@ -76,6 +76,7 @@ impl Connection {
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
+        let (large_request, large_reply) = (live.large_requests.least(), live.large_replies.least());
         let (mut used, mut destination) = (0, None);
         session.in_flight.trace.begin_batch();
         while *state == State::Open && session.in_flight.wait.is_none() {
@@ -91,10 +92,11 @@ impl Connection {
                 let mut waits = false;
                 if let Some(resolved) = request.resolved {
                     if session.timer.is_running() && resolved.as_ref().is_ok_and(Resolved::reads_statistics) {
-                        engine.end_calls(session, data);
+                        engine.end_calls_before_next(session, data);
                     }
                     session.timer.request = used;
                     let words = framer.words(request.framed, rest);
+                    let start = out.len();
                     match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
                         Flow::Close => *state = State::Closing,
@@ -117,6 +119,10 @@ impl Connection {
                             }
                             waits = true;
                         }
+                    }
+                    let (request, reply) = (request.framed.length(), out.len().saturating_sub(start));
+                    if request >= large_request || reply >= large_reply {
+                        engine.log_large(session, words, request, reply);
                     }
                     if output_limit.is_hard_passed(out.len() + output.len() - *written) {
                         *state = State::Dropped;

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::base::clock::{MAX_MICROS, Millis, Stopwatch, real_micros};
+use crate::base::clock::{MAX_MICROS, Millis, Stopwatch};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
@@ -179,15 +179,7 @@ impl Local {
                 }
                 return Ok(flow);
             }
-            Handler::Script(which) => {
-                let start = out.len();
-                let error = self.run_script(front, session, which, &mut args, out, yielder)?;
-                if error.is_none() && out.get(start) == Some(&b'-') {
-                    // The script has failed. Its error is counted already.
-                    session.counters.calls.row(row.id).add_failure();
-                }
-                error
-            }
+            Handler::Script(which) => self.run_script(front, session, which, &mut args, out, yielder)?,
             Handler::Library(run) => {
                 let mut interpreters = self.interpreters()?;
                 self.begin_call(session, row);
@@ -212,7 +204,7 @@ impl Local {
         if row.spec.has_flag(Flag::Fast) {
             session.timer.begin_short(row.id, &session.counters, live);
         } else {
-            session.timer.begin(row.id, real_micros(), &session.counters, live);
+            session.timer.begin_now(row.id, &session.counters, live);
         }
     }
 

@@ -126,13 +126,18 @@ impl Local {
             yielder,
             scratch: RefCell::new(scratch),
             random,
-            inner: RefCell::new(Inner { session, view }),
+            has_failed: Cell::new(false),
+            inner: RefCell::new(Inner { session: &mut *session, view }),
         };
         let client = caller.begin();
         let invocation = Invocation { keys, arguments, host: &caller, client: client.protocol };
         interpreters.run(&script, invocation, out);
+        let has_failed = caller.has_failed.get();
         interpreters.return_run_state(caller.end(client));
         self.instance.scripts.end(interpreters);
+        if has_failed {
+            session.counters.calls.row(args.row_id()).add_failure();
+        }
         Ok(())
     }
 
@@ -252,6 +257,8 @@ struct ScriptHost<'r, 'v, 'k> {
     yielder: Option<&'r Yielder<'r>>,
     scratch: RefCell<ScratchBuffers>,
     random: Random,
+    /// Its reply is or contains an error.
+    has_failed: Cell<bool>,
     inner: RefCell<Inner<'r, 'v, 'k>>,
 }
 
@@ -472,8 +479,11 @@ impl Host for ScriptHost<'_, '_, '_> {
         &self.random
     }
 
-    fn count_error(&self, line: &[u8]) {
-        let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-        self.local.instance.stats.count_error(code);
+    fn answer_error(&self, line: &[u8], is_counted: bool) {
+        self.has_failed.set(true);
+        if !is_counted {
+            let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+            self.local.instance.stats.count_error(code);
+        }
     }
 }

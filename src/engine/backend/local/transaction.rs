@@ -226,7 +226,6 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Flow {
         let words = queued.words.as_words();
-        let start = out.len();
         let mut args = Args::new(words, queued.row, &self.instance.profile);
         let began = caller.front.begin_inner_call(session, queued.row.spec);
         let error = match (self.handlers.of(queued.row.id), scripts) {
@@ -247,8 +246,6 @@ impl Local {
         };
         if let Some(error) = error {
             self.count_failure(session, queued.row, &error);
-        } else if out.get(start) == Some(&b'-') {
-            session.counters.calls.row(queued.row.id).add_failure();
         }
         caller.front.end_inner_call(session, queued.row, words, began);
         session.executed += 1;
