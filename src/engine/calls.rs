@@ -12,22 +12,9 @@ use crate::clients::latency::LatencyEvent;
 use crate::clients::session::{Session, micros_between};
 use crate::clients::slow_log::{LoggedCommand, trimmed};
 use crate::protocol::{Framer, Limits, OwnedWords, Words};
-use crate::spec::{CommandKind, CommandSpec, Flag, Group, ResolvedRow, RowId, TransactionCommand};
+use crate::spec::{CommandSpec, Flag, ResolvedRow, RowId};
 
 impl Engine {
-    /// Whether the commands before this one must be counted when it runs: it reads what was counted, or counts commands
-    /// itself, or its words do not stay where they are.
-    #[inline]
-    pub(super) fn reads_statistics(spec: &CommandSpec) -> bool {
-        match spec.kind {
-            CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => false,
-            CommandKind::Script(_) | CommandKind::Library | CommandKind::Transaction(TransactionCommand::Exec) => true,
-            CommandKind::Connection | CommandKind::Debug | CommandKind::Transaction(_) | CommandKind::Container => {
-                spec.group == Group::Server
-            }
-        }
-    }
-
     /// The last of a batch's commands so far has ended: counts them, and logs the slow ones. `batch` has their requests.
     #[inline]
     pub fn end_calls(&self, session: &mut Session, batch: &[u8]) {
@@ -37,7 +24,7 @@ impl Engine {
         }
     }
 
-    /// Like [`end_calls`](Self::end_calls), in front of a command that [reads statistics](Self::reads_statistics).
+    /// Like [`end_calls`](Self::end_calls), in front of a command that reads statistics.
     pub fn end_calls_before_next(&self, session: &mut Session, batch: &[u8]) {
         session.timer.end_before_next(&session.counters, self.instance.config.live());
         if session.timer.has_slow() {
@@ -45,10 +32,12 @@ impl Engine {
         }
     }
 
-    /// A command with a large request or reply has run: logs it, as far as the log of these is on.
-    #[cold]
+    /// A command has run: logs it if its request or reply is large, as far as the logs of these are on.
     pub fn log_large(&self, session: &Session, words: Words<'_>, request: usize, reply: usize) {
         let live = self.instance.config.live();
+        if request < live.large_requests.least() && reply < live.large_replies.least() {
+            return;
+        }
         let Some(ResolvedRow { spec, .. }) = self.table.row_of(words) else { return };
         if spec.has_flag(Flag::SkipSlowlog) {
             return;

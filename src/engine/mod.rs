@@ -53,7 +53,7 @@ impl Resolved {
     /// Whether the commands before this one must be counted when it runs.
     #[inline]
     pub fn reads_statistics(&self) -> bool {
-        Engine::reads_statistics(self.row.spec)
+        self.row.spec.reads_statistics
     }
 
     /// The hash of the only key, for prefetching.

@@ -163,6 +163,20 @@ pub const HISTORIES: &[History] = &[
         ],
     },
     History { command: "client|pause", changes: &[(V6_2, "Can pause writes only.")], arguments: &[("|WRITE", V6_2)] },
+    History {
+        command: "cluster|meet",
+        changes: &[(V4_0, "Takes the port of the other node's bus.")],
+        arguments: &[("cluster-bus-port", V4_0)],
+    },
+    changed("cluster|shards", &[(VALKEY_9_1, "Shows the ids of shards, and the availability zones of nodes.")]),
+    changed(
+        "cluster|slots",
+        &[
+            (V4_0, "Shows the ids of nodes."),
+            (V7_0, "Shows further addresses of nodes."),
+            (VALKEY_9_1, "Shows the availability zones of nodes."),
+        ],
+    ),
     changed("command|info", &[(V7_0, "Without a name, describes all commands.")]),
     changed("config|get", &[(V7_0, "Takes several patterns.")]),
     changed("config|set", &[(V7_0, "Takes several settings.")]),

@@ -56,6 +56,8 @@ pub struct Live {
     pub large_replies: LargeLimits,
     /// `latency-monitor-threshold`, in milliseconds; 0 for never.
     pub latency_threshold: AtomicU64,
+    /// See [`notable_micros`](Self::notable_micros).
+    notable_micros: AtomicU64,
     /// `latency-tracking`.
     pub latency_tracking: AtomicBool,
     /// `tracking-table-max-keys`; 0 for no limit.
@@ -91,6 +93,7 @@ impl Default for Live {
             large_requests: LargeLimits::default(),
             large_replies: LargeLimits::default(),
             latency_threshold: AtomicU64::new(0),
+            notable_micros: AtomicU64::new(10_000),
             latency_tracking: AtomicBool::new(true),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             gate_timeout: AtomicU64::new(60_000_000),
@@ -140,11 +143,32 @@ impl Live {
     /// monitor.
     #[inline]
     pub fn notable_micros(&self) -> u64 {
+        self.notable_micros.load(Ordering::Relaxed)
+    }
+
+    fn set_slow_threshold(&self, micros: i64) {
+        self.slow_threshold.store(micros, Ordering::Relaxed);
+        self.update_notable_micros();
+    }
+
+    fn set_latency_threshold(&self, millis: u64) {
+        self.latency_threshold.store(millis, Ordering::Relaxed);
+        self.update_notable_micros();
+    }
+
+    fn update_notable_micros(&self) {
         let slow = u64::try_from(self.slow_threshold.load(Ordering::Relaxed)).unwrap_or(u64::MAX);
-        match self.latency_threshold.load(Ordering::Relaxed) {
-            0 => slow,
-            millis => slow.min(millis.saturating_mul(1000)),
-        }
+        let latency = match self.latency_threshold.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            millis => millis.saturating_mul(1000),
+        };
+        self.notable_micros.store(slow.min(latency), Ordering::Relaxed);
+    }
+
+    /// Whether commands with large requests or replies are logged.
+    #[inline]
+    pub fn logs_large(&self) -> bool {
+        self.large_requests.least() != usize::MAX || self.large_replies.least() != usize::MAX
     }
 
     /// Whether the distribution of durations is tracked.

@@ -122,13 +122,13 @@ pub(super) static TABLE: &[Directive] = &[
     integer("commandlog-execution-slower-than", "10000", -1, LONG)
         .alias("slowlog-log-slower-than")
         .since(VALKEY_8_1)
-        .mirrored(|live, value| live.slow_threshold.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.set_slow_threshold(number(value))),
     integer("commandlog-slow-execution-max-len", "128", 0, LONG)
         .alias("slowlog-max-len")
         .since(VALKEY_8_1)
         .mirrored(|live, value| live.slow_log_length.store(number(value), Relaxed)),
     integer("latency-monitor-threshold", "0", 0, LONG)
-        .mirrored(|live, value| live.latency_threshold.store(number(value), Relaxed)),
+        .mirrored(|live, value| live.set_latency_threshold(number(value))),
     switch("latency-tracking", "yes")
         .since(SEVEN)
         .mirrored(|live, value| live.latency_tracking.store(value == b"yes", Relaxed)),

@@ -81,14 +81,24 @@ impl CallTimer {
         // A clock that was set back makes this a very long time, which is looked at more closely.
         let micros = now.wrapping_sub(self.last).cast_unsigned();
         if row != self.row || micros >= self.notable {
-            self.end_run(now, counters, live);
-            self.row = row;
-            self.first = now;
-            self.notable = live.notable_micros();
+            return self.begin_run(row, now, counters, live);
         }
         self.calls += 1;
         self.last = now;
         self.last_request = self.request;
+    }
+
+    #[inline(never)]
+    fn begin_run(&mut self, row: RowId, now: i64, counters: &Counters, live: &Live) {
+        if self.calls > 0 {
+            self.end_run(now, counters, live);
+        }
+        self.row = row;
+        self.calls = 1;
+        self.first = now;
+        self.last = now;
+        self.last_request = self.request;
+        self.notable = live.notable_micros();
     }
 
     /// Like [`begin`](Self::begin), for a command that never takes long: it reads the clock only if it begins a run.
@@ -104,12 +114,6 @@ impl CallTimer {
         self.begin(row, now, counters, live);
     }
 
-    /// Whether there are calls that are not counted yet.
-    #[inline]
-    pub fn is_running(&self) -> bool {
-        self.calls > 0
-    }
-
     /// The last call has ended.
     #[inline]
     pub fn end(&mut self, counters: &Counters, live: &Live) {
@@ -121,18 +125,21 @@ impl CallTimer {
 
     /// The last call has ended, and the next one begins now.
     pub fn end_before_next(&mut self, counters: &Counters, live: &Live) {
-        let now = real_micros();
-        self.end_run(now, counters, live);
-        self.last = now;
-        self.has_just_ended = true;
+        if self.calls > 0 {
+            let now = real_micros();
+            self.end_run(now, counters, live);
+            self.last = now;
+            self.has_just_ended = true;
+        }
     }
 
     /// Counts the calls of the run, the last of which has ended.
+    #[inline(never)]
     fn end_run(&mut self, now: i64, counters: &Counters, live: &Live) {
         let micros = micros_between(self.last, now);
         if micros < self.notable {
             self.count_run(self.calls, now, counters, live);
-        } else if self.calls > 0 {
+        } else {
             self.slow.push(SlowCall { request: self.last_request, micros });
             self.count_run(self.calls - 1, self.last, counters, live);
             counters.calls.row(self.row).add_calls(1, micros, live.tracks_latency());

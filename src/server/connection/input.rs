@@ -76,7 +76,7 @@ impl Connection {
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
-        let (large_request, large_reply) = (live.large_requests.least(), live.large_replies.least());
+        let logs_large = live.logs_large();
         let (mut used, mut destination) = (0, None);
         session.in_flight.trace.begin_batch();
         while *state == State::Open && session.in_flight.wait.is_none() {
@@ -91,12 +91,12 @@ impl Connection {
                 let rest = &data[used..];
                 let mut waits = false;
                 if let Some(resolved) = request.resolved {
-                    if session.timer.is_running() && resolved.as_ref().is_ok_and(Resolved::reads_statistics) {
+                    if resolved.as_ref().is_ok_and(Resolved::reads_statistics) {
                         engine.end_calls_before_next(session, data);
                     }
                     session.timer.request = used;
                     let words = framer.words(request.framed, rest);
-                    let start = out.len();
+                    let start = if logs_large { out.len() } else { 0 };
                     match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
                         Flow::Close => *state = State::Closing,
@@ -120,9 +120,9 @@ impl Connection {
                             waits = true;
                         }
                     }
-                    let (request, reply) = (request.framed.length(), out.len().saturating_sub(start));
-                    if request >= large_request || reply >= large_reply {
-                        engine.log_large(session, words, request, reply);
+                    if logs_large {
+                        let reply = out.len().saturating_sub(start);
+                        engine.log_large(session, words, request.framed.length(), reply);
                     }
                     if output_limit.is_hard_passed(out.len() + output.len() - *written) {
                         *state = State::Dropped;
