@@ -4,10 +4,10 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks lint bench docs redis languages browser
+.PHONY: help run build test locks redis-suite lint bench soak docs redis languages browser tcl
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Build the server and run it on PORT (6379)
 	target/release/redouble --port $(PORT)
@@ -24,6 +24,10 @@ locks: redis languages ## The lock libraries' own suites on redis-server and her
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
 	  $(CARGO) test --locked --features internals --test repository locks_page
 
+redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit)
+	$(CARGO) test --locked --features internals --test redis_suite -- \
+	  $(if $(UNIT),$(foreach unit,$(UNIT),--unit '$(unit)'),--all) $(if $(SERVER),--server '$(SERVER)')
+
 lint: ## Check format and lints
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked -- -D warnings
@@ -33,6 +37,9 @@ bench: build redis ## Benchmarks: side by side with the Redis-speaking servers f
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
 	$(CARGO) bench --locked --features internals --bench parts
 	$(CARGO) bench --locked --features internals --bench audit
+
+soak: ## Broken messages, damaged dumps, scripts and storms of powers for MINUTES (60); fails on panic, hang or growth
+	$(CARGO) bench --locked --features internals --bench soak -- --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
 
 docs: ## Rewrite docs/commands.md from the command table, and build the API documentation
 	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test repository documentation
@@ -60,6 +67,18 @@ languages:
 	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
 	  else \
 	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (18 or later, with npm): install them, then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# Redis's own suite is written in Tcl.
+tcl:
+	@command -v tclsh >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends tcl >/dev/null; \
+	  else \
+	    echo "Redis's own suite needs tclsh 8.5 or later: install it, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

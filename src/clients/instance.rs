@@ -6,11 +6,14 @@
 mod client_control;
 mod cron;
 mod debug_sleep;
+mod debug_switches;
 mod journal;
 mod messages;
 mod monitors;
 mod panics;
 mod pause;
+mod persistence;
+mod reload;
 mod save;
 mod settings;
 mod shutdown;
@@ -40,10 +43,16 @@ use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
+use debug_switches::DebugSwitches;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+pub use persistence::Persistence;
+use reload::LastSnapshot;
+pub use save::NamedBy;
 use shutdown::Shutdown;
+
+pub use reload::Reload;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -78,12 +87,13 @@ pub struct Instance {
     pub peak_memory: AtomicU64,
     pub log: Arc<Log>,
     pub acl: Acl,
+    pub persistence: Arc<Persistence>,
     pause: Pause,
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
     pub identity: Identity,
-    /// Expired keys are deleted even if no command looks them up (DEBUG SET-ACTIVE-EXPIRE turns that off).
-    pub active_expire: AtomicBool,
+    pub debug_switches: DebugSwitches,
+    last_snapshot: LastSnapshot,
     monitors: Monitors,
     debug_sleep: DebugSleep,
     shutdown: Arc<Shutdown>,
@@ -106,6 +116,7 @@ impl Instance {
     }
 
     fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        config.imitate(profile);
         let identity = Identity::new(clock.millis());
         let cached_now = AtomicI64::new(clock.millis());
         let instance = Self {
@@ -133,10 +144,12 @@ impl Instance {
             peak_memory: AtomicU64::new(0),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
+            persistence: Arc::new(Persistence::new(identity.started())),
             pause: Pause::default(),
             cached_now,
             identity,
-            active_expire: AtomicBool::new(true),
+            debug_switches: DebugSwitches::default(),
+            last_snapshot: LastSnapshot::default(),
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
             shutdown: Arc::default(),

@@ -74,6 +74,7 @@ const LATENCY: Command = Command::container(
                 summary: "Forgets the spikes of some events, or of all.",
                 arity: Arity::AtLeast(2),
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                later_tips: &[(Since::redis(7, 2, 0), &["request_policy:all_nodes", "response_policy:agg_sum"])],
                 ..latency("RESET")
             },
         ),
@@ -157,7 +158,7 @@ fn histogram(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static>
     let totals = call.server.stats.calls();
     let mut shown = Vec::new();
     let mut show = |wanted: Option<&[u8]>| {
-        for (id, name) in call.table.named_rows() {
+        for (id, name) in call.table.full_names() {
             let is_wanted = wanted.is_none_or(|wanted| {
                 let container = name.split('|').next().unwrap_or_default();
                 name.as_bytes().eq_ignore_ascii_case(wanted) || container.as_bytes().eq_ignore_ascii_case(wanted)

@@ -30,6 +30,7 @@ impl Engine {
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
             }
+            self.instance.permit_at_root(session, &self.table, spec, words)?;
         }
         if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
             return Err(CommandError::NO_AUTH);
@@ -42,9 +43,11 @@ impl Engine {
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0
-            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || transaction::may_run_scripts(session, spec))
             && self.backend.used_bytes() > limit
-            && (transaction::may_grow(session, spec) || self.backend.scripts_may_grow(session, spec, words))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
@@ -88,6 +91,15 @@ impl Engine {
         }
         let name = self.table.full_name(spec);
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
+    }
+
+    /// The error for a write that needs replicas.
+    #[cold]
+    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+        let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
+        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
+            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
+        is_refused.then_some(CommandError::NO_REPLICAS)
     }
 
     /// The error for a command while a slow script runs.

@@ -6,13 +6,12 @@
 use std::sync::atomic::Ordering;
 
 use super::Engine;
-use super::journal::{REDACTED, hidden};
 use crate::base::clock::real_micros;
 use crate::clients::latency::LatencyEvent;
 use crate::clients::session::{Session, micros_between};
 use crate::clients::slow_log::{LoggedCommand, trimmed};
-use crate::protocol::{Framer, Limits, OwnedWords, Words};
-use crate::spec::{CommandSpec, Flag, ResolvedRow, RowId};
+use crate::protocol::{Framer, Limits, Words};
+use crate::spec::{CommandSpec, Flag, Redaction, ResolvedRow, RowId};
 
 impl Engine {
     /// The last of a batch's commands so far has ended: counts them, and logs the slow ones. `batch` has their requests.
@@ -47,7 +46,7 @@ impl Engine {
             (reply, &live.large_replies, &self.instance.large_replies),
         ] {
             if bytes >= limits.least() {
-                let entry = self.entry(session, spec, words, bytes as u64);
+                let entry = self.entry(session, words, bytes as u64);
                 log.add(entry, limits.length.load(Ordering::Relaxed));
             }
         }
@@ -123,12 +122,12 @@ impl Engine {
     }
 
     /// A command as a log shows it, with what made it notable.
-    fn entry(&self, session: &Session, spec: &CommandSpec, words: Words<'_>, value: u64) -> LoggedCommand {
+    fn entry(&self, session: &Session, words: Words<'_>, value: u64) -> LoggedCommand {
         LoggedCommand {
             id: 0,
             time: self.instance.clock.millis().div_euclid(1000),
             value: i64::try_from(value).unwrap_or(i64::MAX),
-            words: redacted(spec, words),
+            words: trimmed(Redaction::default().words(&self.table, words)),
             address: session.client.peer().address(),
             name: session.client.labels().name.clone(),
         }
@@ -141,20 +140,10 @@ impl Engine {
         let live = instance.config.live();
         let threshold = u64::try_from(live.slow_threshold.load(Ordering::Relaxed));
         if threshold.is_ok_and(|threshold| micros >= threshold) && !spec.has_flag(Flag::SkipSlowlog) {
-            let entry = self.entry(session, spec, words, micros);
+            let entry = self.entry(session, words, micros);
             instance.slow_log.add(entry, live.slow_log_length.load(Ordering::Relaxed));
         }
         let is_fast = spec.has_flag(Flag::Fast);
         instance.note_latency(if is_fast { LatencyEvent::FastCommand } else { LatencyEvent::Command }, micros / 1000);
     }
-}
-
-/// The words of a request without secrets, as a log keeps them.
-fn redacted(spec: &CommandSpec, words: Words<'_>) -> OwnedWords {
-    let hidden = hidden(spec, words);
-    if hidden.is_empty() {
-        return trimmed(words);
-    }
-    let shown = words.iter().enumerate().map(|(at, word)| if hidden.contains(&at) { REDACTED } else { word });
-    trimmed(shown.collect::<OwnedWords>().as_words())
 }

@@ -160,7 +160,7 @@ impl Engine {
             return flow;
         }
         if self.instance.active_hooks.affects_processing() {
-            if let Some(error) = self.busy_refusal(spec) {
+            if let Some(error) = self.busy_refusal(spec).or_else(|| self.replicas_refusal(session, spec)) {
                 self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), error, out);
             }
@@ -173,7 +173,7 @@ impl Engine {
             }
         }
         if self.instance.tracking.is_overfull() {
-            self.instance.evict_tracked_keys(session, out);
+            self.instance.evict_tracked_keys(Some((&**session, out)));
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();

@@ -2,6 +2,7 @@
 
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 use crate::clients::session::{Queued, Session};
 use crate::protocol::{Words, parse_integer};
 use crate::spec::{
@@ -50,7 +51,7 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code.
+/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code, and so does DEBUG RELOAD.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
     needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
@@ -58,16 +59,17 @@ pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
 
 #[inline]
 pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
-    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
+    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library | CommandKind::Debug)
 }
 
 /// Whether a command can take more memory: by its writes, or by being queued.
-pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
-    if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
-        return spec.has_flag(Flag::DenyOom);
+pub(super) fn may_grow(session: &Session, spec: &CommandSpec, profile: &Profile) -> bool {
+    let grows = |spec: &CommandSpec| spec.flags_in(profile).contains(&Flag::DenyOom);
+    if grows(spec) || session.transaction.is_none() {
+        return grows(spec);
     }
     match spec.kind {
-        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| queued.row.spec.has_flag(Flag::DenyOom)),
+        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| grows(queued.row.spec)),
         CommandKind::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }

@@ -5,10 +5,11 @@ use super::compiled::ScriptKind;
 use super::convert::{push_error, push_reply, raise};
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use super::register::register_function;
+use super::sandbox::tick_host;
 use super::texts;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::{Family, Profile, Version};
+use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::{OwnedWords, Protocol, write_integer};
 
 const NATIVES: &[(&str, NativeFn)] = &[
@@ -126,8 +127,14 @@ fn pcall(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, false)
 }
 
+/// A reply of so many bytes counts as many instructions, and is checked against the limit of memory first.
+const LONG_REPLY: usize = 1 << 16;
+
 /// Runs a command. Its error is raised (`redis.call`) or returned to the script (`redis.pcall`).
 fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
+    if frame.counts_call() {
+        tick_host(frame)?;
+    }
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
     let scratch = &mut *scratch;
@@ -142,6 +149,10 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     if let Some((error, counted)) = refused {
         push_error(frame, error.line(), !counted);
         return if raising { Err(LuaError) } else { Ok(1) };
+    }
+    if scratch.reply.len() > LONG_REPLY {
+        tick_host(frame)?;
+        frame.check_memory(scratch.reply.len())?;
     }
     let failed = scratch.reply.first() == Some(&b'-');
     if push_reply(frame, &scratch.reply).is_none() {
@@ -173,21 +184,21 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
 fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
-    if profile.since_redis(7, 2) {
-        let integer = truncated(value);
-        if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
-            return write_integer(out, integer);
-        }
-        crate::protocol::write_shortest(out, value);
-    } else {
+    // Redis writes the sign of NaN, too.
+    if value.is_nan() && value.is_sign_negative() {
+        out.push(b'-');
+    }
+    if !profile.since_redis(7, 2) {
         crate::protocol::write_double(out, value);
-        // C prints the sign of NaN, too.
-        if value.is_nan() && value.is_sign_negative() {
-            out.insert(out.len() - 3, b'-');
-        }
+    } else if crate::protocol::is_whole(value) {
+        write_integer(out, value as i64);
+    } else {
+        crate::protocol::write_shortest(out, value);
     }
 }
 
+/// The releases that speak of log levels.
+const LOG_LEVELS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 /// Raises an error whose text names the library.
 pub(super) fn raise_of_library(frame: &mut Frame<'_>, text: &str) -> LuaError {
     let text = texts::of_library(frame.host().profile(), text);
@@ -206,6 +217,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         1 => Level::Verbose,
         2 => Level::Notice,
         3 => Level::Warning,
+        _ if frame.host().profile().has(LOG_LEVELS) => return Err(raise(frame, b"ERR Invalid log level.")),
         _ => return Err(raise(frame, b"ERR Invalid debug level.")),
     };
     let parts: Vec<_> = (2..=frame.top())
@@ -265,7 +277,12 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
-        return Err(raise_of_library(frame, "ERR redis.set_repl() requires two arguments."));
+        let text = if frame.host().profile().since_redis(7, 2) {
+            "ERR redis.set_repl() requires one argument."
+        } else {
+            "ERR redis.set_repl() requires two arguments."
+        };
+        return Err(raise_of_library(frame, text));
     }
     if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";

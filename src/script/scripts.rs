@@ -1,7 +1,8 @@
 //! The scripts of one server: its interpreters, and the state of the running script that other threads read.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 
 use super::compiled::ScriptKind;
 use super::interpreters::{Interpreters, ScriptStats};
@@ -20,8 +21,12 @@ pub struct Scripts {
     wrote: AtomicBool,
     kill: AtomicU8,
     busy: Mutex<Option<BusyScript>>,
+    /// The longest time for a script, in milliseconds; 0 for no limit.
+    longest: AtomicU64,
     /// The values of [`ScriptStats`] after the last script.
-    stats: [AtomicUsize; 7],
+    stats: [AtomicUsize; 8],
+    /// The scripts that had been evicted at the last CONFIG RESETSTAT.
+    evicted_before: AtomicUsize,
 }
 
 /// A script that has run for longer than `busy-reply-threshold`.
@@ -68,6 +73,18 @@ impl Scripts {
         }
     }
 
+    /// Limits the time that each script may take.
+    pub fn limit_time(&self, longest: Option<Duration>) {
+        let millis = longest.map_or(0, |longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
+        self.longest.store(millis, Ordering::Relaxed);
+    }
+
+    /// Whether a script has run for longer than it may.
+    pub fn is_overdue(&self, since: Stopwatch) -> bool {
+        let longest = self.longest.load(Ordering::Relaxed);
+        longest > 0 && since.elapsed().as_millis() > u128::from(longest)
+    }
+
     /// Marks a script as running. The caller holds the lock of the interpreters.
     pub fn begin(&self, kind: ScriptKind) {
         self.wrote.store(false, Ordering::Relaxed);
@@ -82,18 +99,33 @@ impl Scripts {
 
     /// Copies the statistics, so that INFO reads them without locking the interpreters.
     pub fn update_stats(&self, interpreters: &Interpreters) {
-        let ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text } =
-            interpreters.stats();
-        let stats = [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text];
+        let ScriptStats {
+            eval_memory,
+            scripts,
+            script_text,
+            evicted,
+            function_memory,
+            libraries,
+            functions,
+            library_text,
+        } = interpreters.stats();
+        let stats = [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text];
         for (noted, value) in self.stats.iter().zip(stats) {
             noted.store(value, Ordering::Relaxed);
         }
     }
 
     pub fn stats(&self) -> ScriptStats {
-        let [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text] =
+        let [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text] =
             self.stats.each_ref().map(|value| value.load(Ordering::Relaxed));
-        ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text }
+        let evicted = evicted.wrapping_sub(self.evicted_before.load(Ordering::Relaxed));
+        ScriptStats { eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text }
+    }
+
+    /// CONFIG RESETSTAT: counts evicted scripts from now on.
+    pub fn reset_evicted(&self) {
+        let before = self.evicted_before.load(Ordering::Relaxed).wrapping_add(self.stats().evicted);
+        self.evicted_before.store(before, Ordering::Relaxed);
     }
 
     /// The running script has written: from now on it cannot be killed.

@@ -22,10 +22,14 @@ pub struct CommandSpec {
     pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
+    /// Flags of later releases, chosen like `later_usages`.
+    pub later_flags: &'static [(Since, &'static [Flag])],
     /// ACL categories that do not follow from the flags.
     pub categories: &'static [Category],
     /// Hints for clients, as COMMAND INFO lists them.
     pub tips: &'static [&'static str],
+    /// Hints of later releases, chosen like `later_usages`.
+    pub later_tips: &'static [(Since, &'static [&'static str])],
     /// The release that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once inside MULTI. Redis has no flag for that.
@@ -38,9 +42,11 @@ pub struct CommandSpec {
     pub names_client: bool,
     /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
     pub refused_in_transaction_by_valkey_9: bool,
+    /// Needs a client, or a server that has started. See [`needs_client`](Self::needs_client).
+    pub for_clients: bool,
     /// For tests of servers only (COMMAND DOCS: `syscmd`).
     pub for_server_tests: bool,
-    /// The arguments that MONITOR and the journal hide.
+    /// The arguments that no record shows: see `redaction.rs`.
     pub secrets: Secrets,
     /// The arguments that are channels.
     pub channels: Channels,
@@ -70,14 +76,17 @@ impl CommandSpec {
             later_arities: &[],
             keys: &[],
             flags: &[],
+            later_flags: &[],
             categories: &[],
             tips: &[],
+            later_tips: &[],
             deprecated: None,
             never_queued: false,
             runs_subscribed: false,
             databases: DatabaseArgs::None,
             names_client: false,
             refused_in_transaction_by_valkey_9: false,
+            for_clients: false,
             for_server_tests: false,
             secrets: Secrets::None,
             channels: Channels::None,
@@ -105,9 +114,27 @@ impl CommandSpec {
         Self { name, ..self }
     }
 
+    /// Whether the first release with the command gave it a flag: for flags that no release changes.
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Whether the command makes sense for a client of a running server only, so that no file of commands can hold it.
+    pub fn needs_client(&self) -> bool {
+        let is_about_client = self.group == Group::Connection || self.has_flag(Flag::PubSub);
+        self.for_clients || (is_about_client && self.has_flag(Flag::NoScript))
+    }
+
+    /// The flags in the release that a profile imitates.
+    #[inline]
+    pub fn flags_in(&self, profile: &Profile) -> &'static [Flag] {
+        in_release(self.flags, self.later_flags, profile)
+    }
+
+    /// The hints for clients in the release that a profile imitates.
+    pub fn tips_in(&self, profile: &Profile) -> &'static [&'static str] {
+        in_release(self.tips, self.later_tips, profile)
     }
 
     /// Whether a request reads keys whose names it computes while it runs.
@@ -119,21 +146,17 @@ impl CommandSpec {
     /// The arity in the release that a profile imitates.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {
-        if self.later_arities.is_empty() {
-            return self.arity;
-        }
-        let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.arity, |(_, arity)| *arity)
+        in_release(self.arity, self.later_arities, profile)
     }
 
     /// The usage in the release that a profile imitates.
     pub fn usage_in(&self, profile: &Profile) -> &'static str {
-        let later = self.later_usages.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.usage, |(_, usage)| usage)
+        in_release(self.usage, self.later_usages, profile)
     }
 
-    /// All ACL categories, in Redis's order: the row's own and those implied by its flags.
-    pub fn all_categories(&self) -> Vec<Category> {
+    /// All ACL categories in the release that a profile imitates, in Redis's order: the row's own and those implied by
+    /// its flags.
+    pub fn all_categories(&self, profile: &Profile) -> Vec<Category> {
         let implied = [
             (Flag::Write, &[Category::Write][..]),
             (Flag::ReadOnly, &[Category::Read]),
@@ -144,15 +167,22 @@ impl CommandSpec {
         let mut categories = self.categories.to_vec();
         // A command that only runs scripts is not in `@read`, even if it is read-only.
         let scripting = categories.contains(&Category::Scripting);
-        let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
+        let flags = self.flags_in(profile);
+        let implies = |flag| flags.contains(&flag) && !(flag == Flag::ReadOnly && scripting);
         for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
             categories.extend_from_slice(implied);
         }
-        categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });
+        categories.push(if flags.contains(&Flag::Fast) { Category::Fast } else { Category::Slow });
         categories.sort_unstable();
         categories.dedup();
         categories
     }
+}
+
+/// What the release that a profile imitates has: the last of the later values that it has, or the first value.
+#[inline]
+pub(super) fn in_release<T: Copy>(first: T, later: &[(Since, T)], profile: &Profile) -> T {
+    later.iter().rev().find(|(since, _)| profile.has(*since)).map_or(first, |(_, later)| *later)
 }
 
 /// What a command's function receives, and so what it may touch. The function itself is in `commands`.
@@ -207,12 +237,22 @@ pub enum Secrets {
     Credentials,
     /// Those of the option AUTH (HELLO).
     Handshake,
-    /// All but the first (ACL SETUSER).
+    /// All (ACL SETUSER).
     UserRules,
     /// The values of secret settings (CONFIG SET).
     Settings,
     /// None, but the reply may contain secret settings (CONFIG GET).
     SettingsInReply,
+    /// None, but the reply is a password (ACL GENPASS).
+    Reply,
+    /// A script that may contain passwords, and what it is given (EVAL).
+    Script,
+    /// Those of a request that begins at this word (ACL DRYRUN).
+    Request {
+        at: usize,
+    },
+    /// Those of requests anywhere among the words (REDOUBLE).
+    Requests,
 }
 
 /// The arguments that are channels, for ACL checks.

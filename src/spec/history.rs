@@ -106,6 +106,11 @@ pub const HISTORIES: &[History] = &[
         changes: &[(V7_0, BITS), (VALKEY_8_0, "The end can be left out.")],
         arguments: &[("|BYTE", V7_0)],
     },
+    History {
+        command: "bgsave",
+        changes: &[(Since::redis(3, 2, 2), "Has the option SCHEDULE."), (VALKEY_8_1, "Has the option CANCEL.")],
+        arguments: &[("SCHEDULE", Since::redis(3, 2, 2))],
+    },
     History { command: "bitpos", changes: &[(V7_0, BITS)], arguments: &[("|BYTE", V7_0)] },
     changed("blpop", &[(V6_0, FRACTIONS)]),
     changed("brpop", &[(V6_0, FRACTIONS)]),

@@ -14,8 +14,12 @@ impl Instance {
         self.close_idle();
         self.close_soft_limit_clients();
         self.release_overdue_commands();
+        if self.tracking.is_overfull() {
+            self.evict_tracked_keys(None);
+        }
         self.publish_findings(false);
         self.rates.sample(self.clock.uptime(), self.stats.sums());
+        self.save_if_due();
     }
 
     /// CONFIG RESETSTAT.
@@ -23,6 +27,7 @@ impl Instance {
         self.stats.reset();
         self.rates.reset();
         self.keyspace.reset_freed_lazily();
+        self.scripts.reset_evicted();
     }
 
     /// Deleting expired keys took so long, in real time.

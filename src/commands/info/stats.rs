@@ -44,7 +44,7 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
     fields.add("expire_cycle_cpu_milliseconds", totals.expire_cycle_micros / 1000);
     fields.add("evicted_keys", 0);
     fields.zeros_since(seven, &["evicted_clients"]);
-    fields.zeros_since(AFTER_FORK, &["evicted_scripts"]);
+    fields.add_since(AFTER_FORK, "evicted_scripts", instance.scripts.stats().evicted);
     fields.zeros_since(seven, &["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
@@ -110,7 +110,7 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
 pub(super) fn commands(call: &Call<'_>, fields: &mut Fields) {
     let totals = call.server.stats.calls();
     let is_new = fields.profile.since_redis(7, 0);
-    let rows = call.table.named_rows().filter_map(|(id, name)| Some((name, totals.of(id)?.clone())));
+    let rows = call.table.full_names().filter_map(|(id, name)| Some((name, totals.of(id)?.clone())));
     let mut shown: Vec<(String, RowTotals)> = Vec::new();
     for (name, row) in rows {
         // Before 7.0 the calls of subcommands counted for their container.
@@ -149,7 +149,7 @@ pub(super) fn latencies(call: &Call<'_>, fields: &mut Fields) {
     }
     let percentiles = call.server.config.text("latency-tracking-info-percentiles");
     let totals = call.server.stats.calls();
-    for (id, name) in call.table.named_rows() {
+    for (id, name) in call.table.full_names() {
         let Some(row) = totals.of(id).filter(|row| row.durations.count() > 0) else { continue };
         let values: Vec<String> = percentiles
             .split_whitespace()

@@ -4,6 +4,7 @@ use super::entry::Entry;
 use super::value::ValueKind;
 use super::view::View;
 use super::{Hash, List, Set, SortedSet, Stream};
+use crate::base::profile::Profile;
 
 /// A value of no more parts than this is freed at once: that takes less time than to do it in the background.
 const FEW_PARTS: usize = 64;
@@ -20,10 +21,11 @@ impl View<'_> {
 
 /// How many pieces of memory a value has in Redis.
 fn parts(entry: &Entry) -> usize {
-    let is_table = matches!(entry.encoding(), "hashtable" | "skiplist");
+    // Releases differ only in the encoding of strings.
+    let is_table = matches!(entry.encoding(&Profile::default()), "hashtable" | "skiplist");
     match entry.kind() {
         ValueKind::String => 1,
-        ValueKind::List => entry.collection().map_or(1, |list: &List| list.nodes().len()),
+        ValueKind::List => entry.collection().map_or(1, |list: &List| list.chunks().len()),
         ValueKind::Set if is_table => entry.collection().map_or(1, Set::len),
         ValueKind::Hash if is_table => entry.collection().map_or(1, Hash::len),
         ValueKind::SortedSet if is_table => entry.collection().map_or(1, SortedSet::len),

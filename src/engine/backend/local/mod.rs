@@ -22,7 +22,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Scope, View};
+use crate::data::keyspace::{Busy, Recovery, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -58,7 +58,10 @@ impl Local {
     pub fn cron(&self) {
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
-        if instance.active_expire.load(Ordering::Relaxed) {
+        if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
+            return;
+        }
+        if instance.debug_switches.active_expire.load(Ordering::Relaxed) && instance.paused().is_none() {
             let began = Stopwatch::start();
             if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
                 self.serve(&mut view, None);
@@ -67,6 +70,17 @@ impl Local {
             instance.note_expire_cycle(began.elapsed());
         }
         instance.cron();
+    }
+
+    /// Puts right what a command may have left half done that has panicked.
+    pub fn recover(&self) -> Result<Recovery, Busy> {
+        let interpreters = self.interpreters()?;
+        self.instance.scripts.end(&interpreters);
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        let recovery = view.recover();
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
+        Ok(recovery)
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.
@@ -159,10 +173,11 @@ impl Local {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
+                let mut interpreters = self.interpreters()?;
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(&mut view, &mut call, &mut args);
+                let result = run(&mut view, Some(&mut interpreters), &mut call, &mut args);
                 self.finish_view(&mut view, session);
                 write(result, session, out)
             }
@@ -228,6 +243,9 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        if !self.instance.profile.since_redis(7, 2) {
+            view.set_instant(self.instance.clock.micros());
+        }
         if spec.computes_keys(words) {
             view.set_confined(!self.may_read_all_keys(session, spec, words));
         }
@@ -266,7 +284,7 @@ impl Local {
             Handler::Debug(run) => {
                 view.extend_scope(Scope::Everything);
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(view, &mut call, &mut args);
+                let result = run(view, None, &mut call, &mut args);
                 write(result, session, out)
             }
             // Only UNWATCH is ever queued, and EXEC has dropped the watched keys already.
@@ -319,7 +337,7 @@ impl Local {
     /// reader.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
+        if instance.keyspace.waiters().is_empty() || !instance.debug_switches.active_expire.load(Ordering::Relaxed) {
             return None;
         }
         // A key exists through the millisecond of its deadline.

@@ -22,8 +22,8 @@ use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{
-    BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
-    Yielder, texts,
+    BusyScript, Host, Interpreters, Invocation, KillReason, Origin, Random, ScratchBuffers, Script, ScriptFlags,
+    ScriptKind, Yielder, texts,
 };
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
@@ -82,7 +82,7 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            front.feed_monitors_ahead(session, args.spec(), args.words());
+            front.feed_monitors_ahead(session, args.words());
         }
         let is_told = session.in_flight.trace.is_open();
         if is_told {
@@ -153,7 +153,7 @@ impl Local {
         let (script, read_only, (keys, arguments)) = match which {
             Which::Eval { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
-                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+                (interpreters.eval(profile).load(text, Origin::Eval)?.clone(), read_only, words)
             }
             Which::EvalSha { .. } if text.len() != 40 => return Err(texts::no_script(profile)),
             Which::EvalSha { read_only } => {
@@ -208,6 +208,9 @@ impl Local {
         }
         if read_only {
             return Err(WRITES);
+        }
+        if self.instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
@@ -330,11 +333,11 @@ impl ScriptHost<'_, '_, '_> {
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         let profile = &self.local.instance.profile;
-        let arity = spec.arity_in(profile);
+        let (arity, flags) = (spec.arity_in(profile), spec.flags_in(profile));
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(texts::wrong_arity(profile));
         }
-        if spec.has_flag(Flag::NoScript) {
+        if flags.contains(&Flag::NoScript) && !self.may_run_noscript(spec) {
             return Err(texts::not_from_script(profile));
         }
         self.front.permit_in_script(session, spec, words)?;
@@ -343,13 +346,35 @@ impl ScriptHost<'_, '_, '_> {
             return Err(READ_ONLY);
         }
         if spec.has_flag(Flag::Write) {
+            if instance.active_hooks.has(Hook::MissingReplicas) {
+                return Err(CommandError::NO_REPLICAS);
+            }
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !self.may_grow && spec.has_flag(Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+        if limit != 0 && !self.may_grow && flags.contains(&Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether DEBUG SET-DISABLE-DENY-SCRIPTS allows a command. It never allows what needs the interpreters, which the
+    /// script holds, nor what changes the connection, which is the caller's.
+    #[cold]
+    fn may_run_noscript(&self, spec: &CommandSpec) -> bool {
+        let needs_caller = [Flag::NoAuth, Flag::PubSub, Flag::NoMulti].into_iter().any(|flag| spec.has_flag(flag));
+        let is_possible = match spec.kind {
+            CommandKind::Transaction(_) | CommandKind::Script(_) | CommandKind::Library | CommandKind::Container => {
+                false
+            }
+            CommandKind::Keys
+            | CommandKind::Blocking
+            | CommandKind::Database
+            | CommandKind::Everything
+            | CommandKind::Connection
+            | CommandKind::Debug => !needs_caller && !spec.never_queued,
+        };
+        is_possible && self.local.instance.debug_switches.noscript_in_scripts.load(Ordering::Relaxed)
     }
 
     /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
@@ -421,6 +446,9 @@ impl Host for ScriptHost<'_, '_, '_> {
             yielder.suspend();
         }
         match scripts.kill_requested() {
+            None if self.since.get().is_some_and(|since| scripts.is_overdue(since)) => {
+                Err("ERR The script takes too long for a file that is loaded.")
+            }
             None => Ok(()),
             // Redis uses the same text for functions.
             Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
@@ -456,8 +484,11 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
         let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let spec = match self.local.table.row_of(words) {
+            Some(ResolvedRow { spec, .. }) => spec,
+            None => acl.commands().absent_row(words)?.0,
+        };
         let session = &self.inner.borrow().session;
         let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
