@@ -9,6 +9,7 @@ mod atomicity;
 mod blocking;
 mod blocking_streams;
 mod connection;
+mod operator;
 mod protocol;
 mod pubsub;
 mod same_everywhere;

@@ -82,6 +82,7 @@ checked! {
     keys
     keys_of_types
     keys_that_are_awaited
+    latency
     lcs
     list_blocking
     list_index
@@ -111,6 +112,7 @@ checked! {
     server
     set_options
     sets
+    slow_log
     sort
     sorted_set_algebra
     sorted_set_pops
@@ -163,6 +165,7 @@ alone! {
     valkey_8_locks
     valkey_acl_databases
     valkey_clients
+    valkey_command_log
     valkey_cluster
     valkey_connection
     valkey_field_times

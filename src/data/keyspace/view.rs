@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use super::entry::AccessTime;
 use super::store::{Shard, Slot, hash_of};
 use super::{Keyspace, Settings, access_time};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use recovery::Recovery;
@@ -42,6 +42,8 @@ pub struct View<'k> {
     /// The instant of the running command, in milliseconds and in microseconds.
     now: Millis,
     micros: i64,
+    /// The machine's time at the view's instant.
+    real: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
     /// The running command may access only keys that its arguments name.
@@ -133,7 +135,7 @@ impl<'k> View<'k> {
         everything: Option<MutexGuard<'k, ()>>,
         hashed_key: HashedKey,
         db: u32,
-        micros: i64,
+        Reading { micros, real }: Reading,
     ) -> Self {
         // No clock shows a time before 1970; an unsigned division is cheaper.
         let now = (micros.cast_unsigned() / 1000).cast_signed();
@@ -147,6 +149,7 @@ impl<'k> View<'k> {
             begun: now,
             now,
             micros,
+            real,
             touch: true,
             confined: false,
             repeatable: false,
@@ -184,6 +187,12 @@ impl<'k> View<'k> {
     /// The instant of the running command, in microseconds.
     pub fn micros(&self) -> i64 {
         self.micros
+    }
+
+    /// The machine's time at the view's instant, in microseconds: it passes also while the server's clock stands.
+    #[inline]
+    pub fn real_micros(&self) -> i64 {
+        self.real
     }
 
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.

@@ -61,15 +61,17 @@ impl View<'_> {
         removed
     }
 
-    /// Removes every key of all databases that the view holds.
-    pub fn flush_everything(&mut self) {
+    /// Removes every key of all databases that the view holds, and returns how many there were.
+    pub fn flush_everything(&mut self) -> usize {
         let home = self.db;
+        let mut removed = 0;
         for db in self.held_databases() {
             self.select(db);
-            self.flush();
+            removed += self.flush();
         }
         self.select(home);
         self.notify_flushed();
+        removed
     }
 
     /// Lets `work` change keys without notifications, and without counting the changes.
@@ -85,6 +87,16 @@ impl View<'_> {
         if self.wanted & KEY_CHANGES != 0 {
             self.effects().notifications.push(Notification::Flushed);
         }
+    }
+
+    /// Counts values whose keys are gone before they are freed.
+    pub fn count_freed_lazily(&self, count: usize) {
+        self.keyspace.freed_lazily.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Gives back the room that removed keys have left in the tables.
+    pub fn shrink(&mut self) {
+        self.locked.iter_mut().for_each(|locked| locked.shard.shrink());
     }
 
     /// Swaps two databases. The view must be of everything.
