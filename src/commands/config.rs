@@ -200,8 +200,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    call.server.stats.reset();
-    call.server.scripts.reset_evicted();
+    call.server.reset_statistics();
     Ok(Reply::OK)
 }
 

@@ -52,6 +52,11 @@ impl Watchers {
         self.keys.load(Ordering::Relaxed) == 0
     }
 
+    /// The number of watched keys.
+    pub fn len(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
     /// Adds a watch on a key; `expired` if the key is there, but has expired.
     pub fn add(&self, db: u32, key: &[u8], watch: &Arc<Watch>, expired: bool) {
         let mut by_key = self.by_key();
@@ -64,7 +69,7 @@ impl Watchers {
         let by_key = self.by_key();
         by_key
             .get(&(db, Box::from(key)))
-            .is_some_and(|watches| watches.iter().any(|other| Arc::ptr_eq(&other.watch, watch)))
+            .is_some_and(|watchers| watchers.iter().any(|other| Arc::ptr_eq(&other.watch, watch)))
     }
 
     /// Removes a watch. Returns whether the key had expired before it was watched, and is still there.
