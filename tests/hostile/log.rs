@@ -95,7 +95,7 @@ fn names_of_clients_users_commands_and_rules_cannot_forge_a_line() {
         &[b"REDOUBLE", b"GATE", b"ADD", evil, b"on", b"SET"],
         &[b"REDOUBLE", b"GATE", b"ADD", b"g", b"on", b"GET"],
         &[b"REDOUBLE", b"SPACE", evil],
-        &[b"REDOUBLE", b"SAVE", evil],
+        &[b"REDOUBLE", b"SAVE", &[b"../", evil].concat()],
         &[b"CONFIG", b"SET", b"proc-title-template", evil],
     ] {
         wire.call(words);
