@@ -42,8 +42,8 @@ Most used:
   --threads N           threads that serve connections; 1 by default
   --load FILE           data to begin with: a dump.rdb, an append-only file, or commands,
                         one a line; may be given more than once
-  --persist             keeps data: loads dbfilename of dir, writes it on SAVE, BGSAVE, save
-                        points and at the end; without it, nothing is kept
+  --persist             keeps data: loads dbfilename of dir, writes it on SAVE, BGSAVE,
+                        save points and at the end; without it, nothing is kept
   --enable-paths-outside-dir yes
                         clients' REDOUBLE SAVE and JOURNAL EXPORT write anywhere
   --exit-with-parent yes
