@@ -13,6 +13,7 @@ mod operator;
 mod protocol;
 mod pubsub;
 mod same_everywhere;
+mod scanning;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

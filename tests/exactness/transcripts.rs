@@ -139,6 +139,7 @@ alone! {
     lists_7_2
     not_persistent
     redis_7_2
+    redis_7_2_blocking
     redis_7_2_scripts
     redis_7_4_streams
     redis_8_lag

@@ -401,9 +401,13 @@ impl Config {
     }
 
     /// CONFIG SET: sets all of the pairs, or none.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile, is_local: bool) -> Result<(), ConfigError> {
         let mut values = self.values();
-        let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
+        let protected_may_change = match value_of_name(&values, "enable-protected-configs").as_slice() {
+            b"no" => false,
+            b"local" => is_local,
+            _ => true,
+        };
         let mut named: Vec<(usize, &'static str)> = Vec::new();
         for (name, _) in pairs {
             let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason };
@@ -543,4 +547,21 @@ fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
 
 fn find_row(name: &[u8]) -> Option<usize> {
     TABLE.iter().position(|row| row.name.as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_protected_changes_for_local_clients_only_if_that_is_asked_for() {
+        let may_change = |setting: &str, is_local| {
+            let config = Config::default();
+            config.assign("enable-protected-configs", setting);
+            config.set(&[(b"dbfilename", b"other.rdb")], &Profile::default(), is_local).is_ok()
+        };
+        assert!(!may_change("no", true) && !may_change("no", false));
+        assert!(may_change("local", true) && !may_change("local", false));
+        assert!(may_change("yes", true) && may_change("yes", false));
+    }
 }

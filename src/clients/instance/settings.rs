@@ -7,7 +7,7 @@ use super::Instance;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
-use crate::data::keyspace::KEY_CHANGES;
+use crate::data::keyspace::{EXPIRY_PAUSED, KEY_CHANGES};
 use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
@@ -32,7 +32,8 @@ impl Instance {
         if self.space.is_empty() {
             self.apply_log_level();
         }
-        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
+        let events = live.events.load(Ordering::Relaxed);
+        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), events);
         self.acl.configure(&self.config);
         if self.profile.has(COMMAND_LOG) {
             live.large_requests

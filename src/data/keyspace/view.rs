@@ -38,9 +38,9 @@ pub struct View<'k> {
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked. What has expired by then is gone.
-    now: Millis,
+    begun: Millis,
     /// The instant of the running command, in milliseconds and in microseconds.
-    instant: Millis,
+    now: Millis,
     micros: i64,
     /// The machine's time at the view's instant.
     real: i64,
@@ -146,8 +146,8 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
+            begun: now,
             now,
-            instant: now,
             micros,
             real,
             touch: true,
@@ -181,7 +181,7 @@ impl<'k> View<'k> {
 
     /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.instant
+        self.now
     }
 
     /// The instant of the running command, in microseconds.
@@ -197,8 +197,15 @@ impl<'k> View<'k> {
 
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.
     pub fn set_instant(&mut self, micros: i64) {
-        self.instant = micros.div_euclid(1000);
+        self.now = micros.div_euclid(1000);
         self.micros = micros;
+    }
+
+    /// What follows runs at a later instant, and what has expired by then is gone.
+    pub fn move_to(&mut self, micros: i64) {
+        self.micros = self.micros.max(micros);
+        self.now = self.micros.div_euclid(1000);
+        self.begun = self.begun.max(self.now);
     }
 
     pub fn db(&self) -> u32 {
@@ -243,7 +250,7 @@ impl<'k> View<'k> {
 
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
-        access_time(self.now)
+        access_time(self.begun)
     }
 }
 
