@@ -204,8 +204,8 @@ impl<'k> View<'k> {
     /// What follows runs at a later instant, and what has expired by then is gone.
     pub fn move_to(&mut self, micros: i64) {
         self.micros = self.micros.max(micros);
-        self.instant = self.micros.div_euclid(1000);
-        self.now = self.now.max(self.instant);
+        self.now = self.micros.div_euclid(1000);
+        self.begun = self.begun.max(self.now);
     }
 
     pub fn db(&self) -> u32 {
