@@ -189,7 +189,9 @@ fn send_messages(soak: &Soak, seed: u64) {
 fn send_restores(soak: &Soak, seed: u64) {
     let (mut dice, mut reply) = (Dice::new(seed), Vec::new());
     let mut payloads = Vec::new();
+    // In a space of their own, where no power disturbs the making of the dumps.
     let mut wire = Wire::connect(soak.address);
+    wire.ask("REDOUBLE SPACE restores");
     for line in [
         "SET a text",
         "SET b 12345",
@@ -218,6 +220,7 @@ fn send_restores(soak: &Soak, seed: u64) {
     drop(wire);
     while soak.goes_on(1) && !payloads.is_empty() {
         let Some(mut stream) = soak.connect() else { continue };
+        soak.send(&mut stream, &request(&["REDOUBLE", "SPACE", "restores"]), &mut reply);
         for _ in 0..200 {
             let mut payload = payloads[dice.below(payloads.len())].clone();
             let body = payload.len() - 8;

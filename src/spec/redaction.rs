@@ -159,8 +159,15 @@ fn is_script_with_secret(source: &[u8]) -> bool {
         let literal = &source[at + 1..];
         let end = literal.iter().take(LONGEST_NAME).position(|byte| matches!(byte, b'\'' | b'"' | b']' | b'\\'));
         let literal = end.map_or(&b""[..], |end| literal[..end].trim_ascii());
-        IN_SCRIPTS.iter().any(|name| literal.eq_ignore_ascii_case(name.as_bytes()))
+        IN_SCRIPTS.iter().any(|name| is_almost(literal, name))
     })
+}
+
+/// Whether a word is a name with one typing error at most, not in its first letter.
+fn is_almost(word: &[u8], name: &str) -> bool {
+    word.first().is_some_and(|first| first.eq_ignore_ascii_case(&name.as_bytes()[0]))
+        && word.len().abs_diff(name.len()) <= 1
+        && lower(word).is_some_and(|word| strsim::osa_distance(&word, name) <= 1)
 }
 
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
