@@ -7,6 +7,7 @@ mod client_control;
 mod cron;
 mod debug_sleep;
 mod journal;
+mod memory;
 mod messages;
 mod monitors;
 mod panics;
@@ -37,10 +38,13 @@ use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
+use memory::EvictionProgress;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
 use shutdown::Shutdown;
+
+pub use memory::MemoryState;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -75,6 +79,7 @@ pub struct Instance {
     pub active_expire: AtomicBool,
     monitors: Monitors,
     debug_sleep: DebugSleep,
+    eviction: EvictionProgress,
     shutdown: Arc<Shutdown>,
     panics: Arc<Panics>,
     /// The settings and users that the server was started with.
@@ -122,6 +127,7 @@ impl Instance {
             active_expire: AtomicBool::new(true),
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
+            eviction: EvictionProgress::default(),
             shutdown: Arc::default(),
             panics: Arc::default(),
             initial: OnceLock::new(),

@@ -46,6 +46,8 @@ impl Counters {
 pub struct Totals {
     pub connections: u64,
     pub rejected_connections: u64,
+    pub evicted_keys: u64,
+    pub evicted_clients: u64,
     pub commands: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
@@ -105,6 +107,8 @@ impl std::fmt::Display for Unsupported {
 pub struct Stats {
     pub connections: AtomicU64,
     pub rejected_connections: AtomicU64,
+    pub evicted_keys: AtomicU64,
+    pub evicted_clients: AtomicU64,
     errors: AtomicU64,
     /// How often each error code was answered.
     errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
@@ -176,6 +180,8 @@ impl Stats {
         Totals {
             connections: all.connections - reset.connections,
             rejected_connections: all.rejected_connections - reset.rejected_connections,
+            evicted_keys: all.evicted_keys - reset.evicted_keys,
+            evicted_clients: all.evicted_clients - reset.evicted_clients,
             commands: all.commands - reset.commands,
             input_bytes: all.input_bytes - reset.input_bytes,
             output_bytes: all.output_bytes - reset.output_bytes,
@@ -200,6 +206,8 @@ impl Stats {
         let mut totals = Totals {
             connections: load(&self.connections),
             rejected_connections: load(&self.rejected_connections),
+            evicted_keys: load(&self.evicted_keys),
+            evicted_clients: load(&self.evicted_clients),
             errors: load(&self.errors),
             hits: elsewhere.hits,
             misses: elsewhere.misses,

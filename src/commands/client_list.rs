@@ -64,7 +64,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("obl", 0);
     line.number("oll", u8::from(output > 0));
     line.number("omem", output);
-    line.number("tot-mem", size_of::<Client>() + input + output + queued_bytes + request);
+    line.number("tot-mem", client.memory() + encoded + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));

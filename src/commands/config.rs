@@ -190,6 +190,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.server.stats.reset();
+    call.server.reset_exceeded_times();
     Ok(Reply::OK)
 }
 

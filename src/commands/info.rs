@@ -178,7 +178,7 @@ fn clients(instance: &Instance, fields: &mut Fields) {
 }
 
 fn memory(instance: &Instance, fields: &mut Fields) {
-    let used = instance.keyspace.used_bytes() as u64;
+    let used = instance.used_memory() as u64;
     let limit = instance.config.live().max_memory.load(Ordering::Relaxed) as u64;
     let resident = kilobytes("/proc/self/status", "VmRSS:");
     fields.bytes("used_memory", used);
@@ -267,12 +267,13 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", totals.expired);
-    fields.zeros(&[
-        "evicted_keys",
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    fields.add("evicted_keys", totals.evicted_keys);
+    let (exceeded, exceeded_now) = instance.exceeded_times();
+    if instance.profile.since_redis(7, 0) {
+        fields.add("evicted_clients", totals.evicted_clients);
+        fields.add("total_eviction_exceeded_time", exceeded);
+        fields.add("current_eviction_exceeded_time", exceeded_now);
+    }
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
     fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));

@@ -4,7 +4,7 @@ use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
-use crate::data::keyspace::{Entry, View};
+use crate::data::keyspace::View;
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -325,7 +325,7 @@ fn memory_doctor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static
 }
 
 fn memory_stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    let used = call.server.keyspace.used_bytes() as i64;
+    let used = call.server.used_memory() as i64;
     let keys: u64 = call.server.keyspace.sizes().iter().map(|(_, [keys, ..])| keys).sum();
     let keys = i64::try_from(keys).unwrap_or(i64::MAX);
     let fields = [
@@ -352,6 +352,5 @@ fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
             return Err(CommandError::SYNTAX);
         }
     }
-    let slot = size_of::<Entry>() + 1;
-    Ok(view.peek(key).map_or(Reply::Null, |entry| Reply::Integer((entry.size() + slot) as i64)))
+    Ok(view.peek(key).map_or(Reply::Null, |entry| Reply::Integer(entry.footprint() as i64)))
 }

@@ -23,6 +23,7 @@ impl Engine {
         instance.cron();
         self.quiesce().await;
         instance.stats.reset();
+        instance.reset_exceeded_times();
         instance.reset_journal();
     }
 

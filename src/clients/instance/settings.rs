@@ -24,7 +24,9 @@ impl Instance {
         }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
-        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
+        let wanted = live.events.load(Ordering::Relaxed) | self.apply_memory_settings();
+        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, wanted);
+        self.heed_memory_limits();
         self.acl.configure(&self.config);
     }
 

@@ -29,6 +29,13 @@ impl Deadlines {
         self.heap.len()
     }
 
+    /// All rows, from one on that `seed` selects; some may be stale.
+    pub fn iter_from(&self, seed: u64) -> impl Iterator<Item = (Millis, u64)> {
+        let rows = self.heap.as_slice();
+        let (before, behind) = rows.split_at((seed % rows.len().max(1) as u64) as usize);
+        behind.iter().chain(before).map(|Reverse(row)| *row)
+    }
+
     /// Takes out the earliest row that is due at `now`.
     pub fn pop_due(&mut self, now: Millis) -> Option<(Millis, u64)> {
         if self.earliest()? >= now {

@@ -36,6 +36,14 @@ pub const KEYEVENT_CHANNEL: u32 = 1 << 1;
 /// Changes of keys are wanted, for client-side caching.
 pub const KEY_CHANGES: u32 = 1 << 31;
 
+/// Bits that are no notification, but are looked at together with them: each key's usage is how often it is used, as LFU
+/// policies need it.
+pub const COUNTS_USES: u32 = 1 << 30;
+/// Keys share no small integers, because each must have a usage of its own.
+pub const OWN_INTEGERS: u32 = 1 << 29;
+/// The memory of all keys is summed up, because it is limited.
+pub const SUMS_MEMORY: u32 = 1 << 28;
+
 /// One notification of a view.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notification {

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
+use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
+use super::notifications::{COUNTS_USES, OWN_INTEGERS, SUMS_MEMORY};
 use crate::base::profile::{Family, Profile};
 
 /// The settings of the keyspace that CONFIG SET can change.
@@ -11,7 +12,10 @@ pub struct Settings {
     pub max_string: AtomicI64,
     /// The limits at which values of each type change their encoding.
     pub encoding_limits: EncodingLimits,
-    /// The notifications that views make, as bits: event classes, channels, changes of keys.
+    pub eviction: EvictionSettings,
+    pub frequency: FrequencySettings,
+    /// The notifications that views make, as bits: event classes, channels, changes of keys; and what else keys need at
+    /// each use.
     notifications: AtomicU32,
 }
 
@@ -60,6 +64,8 @@ impl Default for Settings {
         Self {
             max_string: AtomicI64::new(512 << 20),
             encoding_limits: EncodingLimits::default(),
+            eviction: EvictionSettings::default(),
+            frequency: FrequencySettings::default(),
             notifications: AtomicU32::new(0),
         }
     }
@@ -74,7 +80,7 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) != 0
+        self.notifications.load(Ordering::Acquire) & !(COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY) != 0
     }
 
     /// The limits of the encodings of sets, for a profile.

@@ -68,6 +68,12 @@ struct EventLine {
     name: String,
     address: String,
     detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    db: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
 }
 
 /// A line as it is read: a command or an event. Few fields are required, so that journals of other tools can be read, too.
@@ -106,6 +112,8 @@ struct AnyLine {
     event: Option<String>,
     #[serde(default)]
     detail: String,
+    key: Option<String>,
+    key_hex: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -238,6 +246,10 @@ impl AnyLine {
     fn event(self) -> Result<Event, String> {
         let name = self.event.unwrap_or_default();
         let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let key = match (self.key, &self.key_hex) {
+            (None, None) => None,
+            (key, hex) => Some((self.db, bytes(key.unwrap_or_default(), hex.as_deref())?)),
+        };
         Ok(Event {
             seq: self.seq,
             at: self.time_us,
@@ -247,6 +259,7 @@ impl AnyLine {
             name: self.name.into_bytes(),
             address: self.address,
             detail: self.detail,
+            key,
         })
     }
 }
@@ -346,6 +359,9 @@ fn event_line(event: &Event) -> EventLine {
         name: readable(&event.name),
         address: event.address.clone(),
         detail: event.detail.clone(),
+        db: event.key.as_ref().map(|(db, _)| *db),
+        key: event.key.as_ref().map(|(_, key)| readable(key)),
+        key_hex: event.key.as_ref().and_then(|(_, key)| hex_if_needed(key)),
     }
 }
 

@@ -156,6 +156,10 @@ impl Connection {
             if self.state != State::Open {
                 continue;
             }
+            if self.engine.instance.config.live().limits_memory() {
+                self.session.client.seen().input.store(self.input.len() + read, Ordering::Relaxed);
+                self.heed_client_limit();
+            }
             let arrived = &scratch.input[..read];
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
@@ -165,6 +169,8 @@ impl Connection {
                 self.input.extend_from_slice(arrived);
                 if !is_waiting && self.input.len() >= self.framer.needed() {
                     self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
+                } else {
+                    self.session.client.seen().input.store(self.input.len(), Ordering::Relaxed);
                 }
             }
             if read == 0 {
@@ -195,6 +201,14 @@ impl Connection {
         }
     }
 
+    /// Counts the connection's memory, and closes clients if all together have too much.
+    #[cold]
+    fn heed_client_limit(&self) {
+        let instance = &self.engine.instance;
+        instance.clients.count_memory(&self.session.client);
+        instance.evict_clients();
+    }
+
     /// Whether a slow script has this connection's session; a stand-in takes its place.
     fn is_running_script(&self) -> bool {
         matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Script))
@@ -216,6 +230,9 @@ impl Future for Connection {
         let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
         if this.engine.instance.clock.is_auto() && polled.is_pending() {
             this.show_activity();
+        }
+        if this.engine.instance.config.live().limits_memory() && polled.is_pending() {
+            this.heed_client_limit();
         }
         polled
     }

@@ -6,7 +6,7 @@ use super::View;
 use super::expiry::is_expired;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::Entry;
-use crate::data::keyspace::notifications::{KEY_CHANGES, Notification};
+use crate::data::keyspace::notifications::{KEY_CHANGES, Notification, SUMS_MEMORY};
 
 impl View<'_> {
     /// The databases that the view holds, in ascending order, without those that were never used.
@@ -33,7 +33,7 @@ impl View<'_> {
     pub fn flush(&mut self) -> usize {
         self.touch_watched(self.db);
         let db = self.db;
-        let mut removed = 0;
+        let (mut removed, mut freed) = (0, 0);
         let mut garbage = Vec::new();
         self.signal_all(db);
         if self.everything.is_some() {
@@ -47,7 +47,10 @@ impl View<'_> {
             meta.keys.store(0, Ordering::Relaxed);
             meta.volatile.store(0, Ordering::Relaxed);
             meta.with_field_deadlines.store(0, Ordering::Relaxed);
-            meta.bytes.store(0, Ordering::Relaxed);
+            freed += meta.bytes.swap(0, Ordering::Relaxed);
+        }
+        if self.wanted & SUMS_MEMORY != 0 {
+            self.keyspace.memory_sum.add(-freed);
         }
         self.effects().garbage.append(&mut garbage);
         self.stats.changes += removed as u64;

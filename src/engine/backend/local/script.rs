@@ -110,7 +110,7 @@ impl Local {
     ) -> Result<(), CommandError> {
         let ScriptContext { view, interpreters, yielder } = context;
         let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
-        self.admit_script(script.flags, read_only)?;
+        self.admit_script(session, script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_run_state();
         let caller = ScriptHost {
@@ -121,6 +121,7 @@ impl Local {
             script: &script,
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
+            has_written: Cell::new(false),
             protocol: Cell::new(Protocol::Resp2),
             since: Cell::new(None),
             slow: SlowScript { instance: &self.instance, begun: Cell::new(false) },
@@ -197,16 +198,20 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
+    /// Whether memory was above its limit when the request began that the session runs.
+    fn is_out_of_memory(&self, session: &Session) -> bool {
+        session.out_of_memory && self.instance.config.live().max_memory.load(Ordering::Relaxed) != 0
+    }
+
     /// Checks whether a script may start, by its flags.
-    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    fn admit_script(&self, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
         if read_only {
             return Err(WRITES);
         }
-        let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
+        if !flags.allow_oom && self.is_out_of_memory(session) {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
@@ -246,6 +251,7 @@ struct ScriptHost<'r, 'v, 'k> {
     read_only: bool,
     /// Whether it may write although the memory limit is reached.
     may_grow: bool,
+    has_written: Cell<bool>,
     protocol: Cell<Protocol>,
     /// The start of the run. Set at the first check: most scripts end before.
     since: Cell<Option<Stopwatch>>,
@@ -335,12 +341,14 @@ impl ScriptHost<'_, '_, '_> {
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
-        if spec.has_flag(Flag::Write) {
-            instance.scripts.note_write();
-        }
-        let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !self.may_grow && spec.has_flag(Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+        // A script that has written is not stopped in the middle.
+        let may_grow = self.may_grow || self.has_written.get();
+        if !may_grow && spec.has_flag(Flag::DenyOom) && self.local.is_out_of_memory(session) {
             return Err(CommandError::OUT_OF_MEMORY);
+        }
+        if spec.has_flag(Flag::Write) {
+            self.has_written.set(true);
+            instance.scripts.note_write();
         }
         Ok(())
     }
