@@ -25,7 +25,9 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let is_caller = client.id() == call.session.client.id();
     // Only the caller's request is in a buffer: all others have been processed.
     let (request, encoded) = if is_caller { request_sizes(words) } else { (0, 0) };
-    let (input, output) = (seen.input.load(Relaxed) + encoded, client.waiting());
+    // While memory is limited, the caller's request is counted already.
+    let counted = seen.input.load(Relaxed);
+    let (input, output) = (counted.max(encoded), client.waiting());
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
     let mut line = Line::default();
@@ -53,9 +55,9 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("watch", seen.watched.load(Relaxed));
     }
     line.number("qbuf", input);
-    // Query buffers have no spare room.
-    line.number("qbuf-free", 0);
-    line.number("argv-mem", request);
+    // Query buffers have no spare room, but in Redis a big word has.
+    line.number("qbuf-free", seen.announced.load(Relaxed));
+    line.number("argv-mem", seen.arguments.load(Relaxed) + request);
     if since(7, 0) {
         line.number("multi-mem", queued_bytes);
         line.number("rbs", output);
@@ -64,7 +66,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("obl", 0);
     line.number("oll", u8::from(output > 0));
     line.number("omem", output);
-    line.number("tot-mem", client.memory() + encoded + request);
+    line.number("tot-mem", client.memory() - counted + input + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));

@@ -81,7 +81,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         delete(view, key);
         return Ok(Reply::OK);
     }
-    view.replace(entry);
+    view.replace(view.unshared(entry));
     view.notify(EventClass::Generic, "restore", key);
     Ok(Reply::OK)
 }

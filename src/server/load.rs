@@ -103,7 +103,7 @@ impl Loader<'_> {
         if deadline.is_none_or(|deadline| deadline >= view.now()) {
             let usage = view.restored_usage(Some(idle.into()), frequency);
             let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, usage);
-            view.replace(entry.ok_or("contradicts itself")?);
+            view.replace(view.unshared(entry.ok_or("contradicts itself")?));
         }
         instance.finish_view(view, None);
         Ok(())

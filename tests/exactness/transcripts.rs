@@ -57,6 +57,7 @@ checked! {
     bitfield
     bitmaps
     client
+    client_eviction
     client_kill
     client_pause
     command
@@ -67,6 +68,7 @@ checked! {
     dump_restore
     dump_restore_streams
     dump_restore_types
+    eviction
     expiry
     functions
     geo

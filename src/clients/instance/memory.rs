@@ -36,6 +36,8 @@ pub(super) struct EvictionProgress {
     exceeded_since: AtomicI64,
     /// For how long it was, before that.
     exceeded: AtomicI64,
+    /// The log says that too many clients may not be closed.
+    is_warned: AtomicBool,
 }
 
 impl Instance {
@@ -101,7 +103,7 @@ impl Instance {
 
     /// Notes how an attempt to evict has ended.
     pub fn note_memory_state(&self, state: MemoryState) {
-        let EvictionProgress { is_due, exceeded_since, exceeded } = &self.eviction;
+        let EvictionProgress { is_due, exceeded_since, exceeded, .. } = &self.eviction;
         is_due.store(state == MemoryState::Evicting, Ordering::Relaxed);
         if state == MemoryState::Within {
             if exceeded_since.load(Ordering::Relaxed) != 0 {
@@ -148,6 +150,7 @@ impl Instance {
     pub fn evict_clients(&self) {
         let Some(limit) = self.client_limit() else { return };
         if self.clients.summed_memory() < limit {
+            self.eviction.is_warned.store(false, Ordering::Relaxed);
             return;
         }
         let mut all: Vec<(u32, Arc<Client>)> = self
@@ -170,7 +173,7 @@ impl Instance {
             self.stats.evicted_clients.fetch_add(1, Ordering::Relaxed);
             self.kill(&client);
         }
-        if self.clients.summed_memory() >= limit {
+        if self.clients.summed_memory() >= limit && !self.eviction.is_warned.swap(true, Ordering::Relaxed) {
             self.log.warn("Clients that may not be closed take more memory than maxmemory-clients allows.");
         }
     }

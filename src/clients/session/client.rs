@@ -206,6 +206,10 @@ pub struct Seen {
     pub last_used: AtomicI64,
     pub commands: AtomicU64,
     pub input: AtomicUsize,
+    /// The complete words of a request that is incomplete.
+    pub arguments: AtomicUsize,
+    /// What is still missing of its next word, if that is big. It counts as memory, as in Redis.
+    pub announced: AtomicUsize,
     /// Bytes received, and bytes sent, since the connection was accepted.
     pub received: AtomicU64,
     pub sent: AtomicU64,
@@ -507,6 +511,8 @@ impl Client {
         let subscriptions: usize = seen.subscriptions.iter().map(load).sum();
         CONNECTION
             + load(&seen.input)
+            + load(&seen.arguments)
+            + load(&seen.announced)
             + self.waiting()
             + load(&seen.queued_bytes)
             + load(&seen.watched) * WATCHED_KEY

@@ -207,7 +207,12 @@ impl View<'_> {
     /// A string that is written as a whole, under a new key.
     #[inline]
     fn new_string(&self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> Entry {
-        let mut entry = Entry::string(key, value, deadline, self.new_usage());
+        self.unshared(Entry::string(key, value, deadline, self.new_usage()))
+    }
+
+    /// An entry that shares no integer with others if none is to be shared.
+    #[inline]
+    pub fn unshared(&self, mut entry: Entry) -> Entry {
         if self.wanted() & OWN_INTEGERS != 0 {
             entry.set_private();
         }

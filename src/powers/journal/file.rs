@@ -439,6 +439,22 @@ mod tests {
     }
 
     #[test]
+    fn an_evicted_key_is_given_with_its_database_and_its_bytes() {
+        let of_key = |key: &[u8]| {
+            let (name, address) = (Vec::new(), String::new());
+            let detail = String::from_utf8_lossy(key).into_owned();
+            let (kind, key) = (EventKind::Evicted, Some((3, key.to_vec())));
+            Item::Event(Event { seq: 7, at: 1, real: 2, kind, client: 0, name, address, detail, key })
+        };
+        let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];
+        let text = String::from_utf8(exported(&items)).unwrap();
+        assert!(text.contains(r#""event":"evicted","client":0,"#) && text.contains(r#""db":3,"key":"lock:a"}"#), "{text}");
+        let mut read = Vec::new();
+        read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
+        assert_eq!(read, items);
+    }
+
+    #[test]
     fn a_line_that_is_none_is_named() {
         let event = r#"{"seq":1,"time_us":2,"event":"closed","client":3}"#;
         let command = r#"{"seq":2,"time_us":2,"client":3,"command":["PING"],"outcome":"answered"}"#;

@@ -157,7 +157,7 @@ impl Connection {
                 continue;
             }
             if self.engine.instance.config.live().limits_memory() {
-                self.session.client.seen().input.store(self.input.len() + read, Ordering::Relaxed);
+                self.publish_input(self.input.len() + read);
                 self.heed_client_limit();
             }
             let arrived = &scratch.input[..read];
@@ -170,7 +170,7 @@ impl Connection {
                 if !is_waiting && self.input.len() >= self.framer.needed() {
                     self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
                 } else {
-                    self.session.client.seen().input.store(self.input.len(), Ordering::Relaxed);
+                    self.publish_input(self.input.len());
                 }
             }
             if read == 0 {
