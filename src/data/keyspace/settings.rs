@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use super::notifications::{COUNTS_USES, OWN_INTEGERS, SUMS_MEMORY};
+use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
 
 /// The settings of the keyspace that CONFIG SET can change.

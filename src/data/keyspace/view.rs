@@ -17,8 +17,8 @@ use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::store::{Shard, Slot, hash_of};
 use super::notifications::COUNTS_USES;
+use super::store::{Shard, Slot, hash_of};
 use super::usage::Usage;
 use super::{Keyspace, Settings};
 use crate::base::clock::Millis;

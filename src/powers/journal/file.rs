@@ -448,7 +448,10 @@ mod tests {
         };
         let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];
         let text = String::from_utf8(exported(&items)).unwrap();
-        assert!(text.contains(r#""event":"evicted","client":0,"#) && text.contains(r#""db":3,"key":"lock:a"}"#), "{text}");
+        assert!(
+            text.contains(r#""event":"evicted","client":0,"#) && text.contains(r#""db":3,"key":"lock:a"}"#),
+            "{text}"
+        );
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
         assert_eq!(read, items);

@@ -201,12 +201,15 @@ impl Connection {
         }
     }
 
-    /// Counts the connection's memory, and closes clients if all together have too much.
+    /// Counts the connection's memory, and closes clients if all together have too much. As in Redis, only the periodic work
+    /// counts a connection that is never closed for that.
     #[cold]
     fn heed_client_limit(&self) {
-        let instance = &self.engine.instance;
-        instance.clients.count_memory(&self.session.client);
-        instance.evict_clients();
+        let (instance, client) = (&self.engine.instance, &self.session.client);
+        if !client.seen().no_evict.load(Ordering::Relaxed) {
+            instance.clients.count_memory(client);
+            instance.evict_clients();
+        }
     }
 
     /// Whether a slow script has this connection's session; a stand-in takes its place.

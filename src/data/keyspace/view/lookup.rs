@@ -2,10 +2,10 @@
 //! (`keyspace_hits`, `keyspace_misses`), or neither.
 
 use super::{Location, View};
+use crate::base::random;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{COUNTS_USES, EventClass};
 use crate::data::keyspace::usage::Usage;
-use crate::base::random;
 
 impl View<'_> {
     /// Whether the key exists. No access, no hit or miss.
