@@ -102,7 +102,7 @@ fn seconds(now: Millis) -> u32 {
 }
 
 fn minute(now: Millis) -> u32 {
-    seconds(now) / 60 & 0xffff
+    (seconds(now) / 60) & 0xffff
 }
 
 #[cfg(test)]
