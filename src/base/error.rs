@@ -19,6 +19,7 @@ impl CommandError {
     pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
     pub const NO_SUCH_KEY: Self = Self::fixed("ERR no such key");
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    pub const NO_REPLICAS: Self = Self::fixed("NOREPLICAS Not enough good replicas to write.");
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub const OFFSET_OUT_OF_RANGE: Self = Self::fixed("ERR offset is out of range");
@@ -32,12 +33,6 @@ impl CommandError {
     );
     pub const UNBLOCKED: Self = Self::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
-
-    pub const NO_SCRIPT: Self = Self::fixed("NOSCRIPT No matching script. Please use EVAL.");
-    pub const BUSY: Self =
-        Self::fixed("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
-    pub const BUSY_FUNCTION: Self =
-        Self::fixed("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
 
     pub const DEBUG_REFUSED: Self = Self::fixed(
         "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \

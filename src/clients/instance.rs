@@ -6,12 +6,15 @@
 mod client_control;
 mod cron;
 mod debug_sleep;
+mod debug_switches;
 mod journal;
 mod memory;
 mod messages;
 mod monitors;
 mod panics;
 mod pause;
+mod persistence;
+mod reload;
 mod save;
 mod settings;
 mod shutdown;
@@ -38,13 +41,18 @@ use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
+use debug_switches::DebugSwitches;
 use memory::EvictionProgress;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+pub use persistence::Persistence;
+use reload::LastSnapshot;
+pub use save::NamedBy;
 use shutdown::Shutdown;
 
 pub use memory::MemoryState;
+pub use reload::Reload;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -71,12 +79,13 @@ pub struct Instance {
     pub stats: Stats,
     pub log: Arc<Log>,
     pub acl: Acl,
+    pub persistence: Arc<Persistence>,
     pause: Pause,
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
     pub identity: Identity,
-    /// Expired keys are deleted even if no command looks them up (DEBUG SET-ACTIVE-EXPIRE turns that off).
-    pub active_expire: AtomicBool,
+    pub debug_switches: DebugSwitches,
+    last_snapshot: LastSnapshot,
     monitors: Monitors,
     debug_sleep: DebugSleep,
     eviction: EvictionProgress,
@@ -100,6 +109,7 @@ impl Instance {
     }
 
     fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        config.imitate(profile);
         let identity = Identity::new(clock.millis());
         let cached_now = AtomicI64::new(clock.millis());
         let instance = Self {
@@ -109,7 +119,7 @@ impl Instance {
             config,
             profile,
             keyspace,
-            scripts: Scripts::default(),
+            scripts: Scripts::new(profile),
             clients: Clients::default(),
             pubsub: PubSub::default(),
             has_soft_limit_clients: AtomicBool::new(false),
@@ -121,10 +131,12 @@ impl Instance {
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
+            persistence: Arc::new(Persistence::new(identity.started())),
             pause: Pause::default(),
             cached_now,
             identity,
-            active_expire: AtomicBool::new(true),
+            debug_switches: DebugSwitches::default(),
+            last_snapshot: LastSnapshot::default(),
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
             eviction: EvictionProgress::default(),

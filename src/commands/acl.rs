@@ -7,11 +7,13 @@ use super::help::{help, versioned_syntax_error};
 use crate::base::error::{CommandError, plain};
 use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
-use crate::clients::acl::{Commands, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word};
+use crate::clients::acl::{
+    Commands, DATABASE_RULES, DEFAULT_USER, DatabaseContext, Denial, Refusal, Selector, User, category, is_one_word,
+};
 use crate::clients::session::Flow;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, ResolvedRow, Secrets};
 
 pub(super) const ROWS: &[Command] = &[ACL];
 
@@ -51,6 +53,7 @@ const ACL: Command = Command::container(
                 summary: "Removes users and closes their connections.",
                 complexity: "O(N) in the number of connections",
                 arity: Arity::AtLeast(3),
+                later_tips: ON_EVERY_NODE,
                 ..admin("DELUSER")
             },
         ),
@@ -109,6 +112,7 @@ const ACL: Command = Command::container(
                 complexity: "O(N) in the number of rules",
                 arity: Arity::AtLeast(3),
                 secrets: Secrets::UserRules,
+                later_tips: ON_EVERY_NODE,
                 ..admin("SETUSER")
             },
         ),
@@ -118,6 +122,7 @@ const ACL: Command = Command::container(
                 summary: "Writes all users to the ACL file.",
                 complexity: "O(N) in the number of users",
                 arity: Arity::Exactly(2),
+                later_tips: ON_EVERY_NODE,
                 ..admin("SAVE")
             },
         ),
@@ -128,6 +133,7 @@ const ACL: Command = Command::container(
                 summary: "Says whether a user could run a command.",
                 since: Since::redis(7, 0, 0),
                 arity: Arity::AtLeast(4),
+                secrets: Secrets::Request { at: 3 },
                 ..admin("DRYRUN")
             },
         ),
@@ -138,6 +144,7 @@ const ACL: Command = Command::container(
                 summary: "Makes up a password.",
                 arity: Arity::AtLeast(2),
                 flags: NOT_ADMIN,
+                secrets: Secrets::Reply,
                 ..admin("GENPASS")
             },
         ),
@@ -182,11 +189,15 @@ fn getuser(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn permissions(selector: &Selector, commands: &Commands) -> Vec<(Reply<'static>, Reply<'static>)> {
-    vec![
+    let mut fields = vec![
         (Reply::text("commands"), Reply::bulk(selector.commands.describe(commands))),
         (Reply::text("keys"), Reply::bulk(selector.describe_keys())),
         (Reply::text("channels"), Reply::bulk(selector.describe_channels())),
-    ]
+    ];
+    if commands.profile().has(DATABASE_RULES) {
+        fields.push((Reply::text("databases"), Reply::text(selector.databases.describe())));
+    }
+    fields
 }
 
 fn list(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
@@ -235,17 +246,19 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
     let command = words.get(0).unwrap_or_default();
     let unknown = || CommandError::quoting("ERR Command '", command, "' not found");
-    let row = call.table.find(command).ok_or_else(unknown)?;
-    let row = match words.get(1) {
-        Some(sub) if row.is_container => call.table.find_sub(row, sub).ok_or_else(unknown)?,
-        _ => row,
+    let (row, full_name) = match call.table.row_of(words) {
+        Some(ResolvedRow { spec, .. }) => (spec, call.table.full_name(spec)),
+        None => {
+            let absent = call.server.acl.commands().absent_row(words).ok_or_else(unknown)?;
+            (absent.0, absent.1.to_owned())
+        }
     };
-    let full_name = call.table.full_name(row);
     if !row.arity_in(args.profile()).admits(words.len()) {
         return Err(CommandError::new(format!("ERR wrong number of arguments for '{full_name}' command")));
     }
+    let databases = DatabaseContext { selected: call.session.db, count: call.server.keyspace.databases() };
     let foretold = |denial: Denial| denial.foretold(args.profile(), name, &full_name, words);
-    Ok(match call.server.acl.may_run(&user, row, words) {
+    Ok(match call.server.acl.may_run(&user, row, words, databases) {
         Ok(()) => Reply::OK,
         Err(denial) => Reply::bulk(foretold(denial)),
     })

@@ -59,8 +59,8 @@ fn log(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 /// Records that a command was denied to the session's user.
 pub fn record_denial(call: &Call<'_>, denial: Denial, spec: &CommandSpec, context: &'static str, words: Words<'_>) {
     let object = match denial {
-        Denial::Command => call.table.full_name(spec).into_bytes(),
-        Denial::Key(at) | Denial::Channel(at) => words.get(at).unwrap_or_default().to_vec(),
+        Denial::Command | Denial::Database(0) => call.table.full_name(spec).into_bytes(),
+        Denial::Key(at) | Denial::Channel(at) | Denial::Database(at) => words.get(at).unwrap_or_default().to_vec(),
     };
     record(call, Case { reason: denial.reason(), context, object, user: call.session.user.name().to_vec() }, words);
 }

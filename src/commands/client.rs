@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::client_filter::{ClientFilter, ClientType, SHARED_FILTERS};
 use super::client_list::{describe, describe_all};
 use super::connection::check_label;
 use super::help::{help, subcommand_syntax_error};
 use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
-use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::base::profile::{Since, Version};
-use crate::clients::acl::User;
-use crate::clients::session::{Client, Flow, Replies};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::base::profile::Since;
+use crate::clients::session::{Flow, Replies};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
@@ -33,6 +32,7 @@ const CLIENT: Command = Command::container(
         HELP,
         NO_EVICT,
         NO_TOUCH,
+        CAPA,
         UNPAUSE,
         GETNAME,
         KILL,
@@ -99,6 +99,7 @@ const SETNAME: Command = Command::new(
         arity: Arity::Exactly(3),
         flags: PLAIN,
         categories: &[Category::Connection],
+        later_tips: ON_EVERY_NODE,
         names_client: true,
         ..CommandSpec::new("SETNAME")
     },
@@ -173,6 +174,28 @@ const NO_TOUCH: Command = Command::new(
 
 fn no_touch(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     call.session.no_touch = parse_on_or_off(args)?;
+    Ok(Reply::OK)
+}
+
+const CAPA: Command = Command::new(
+    Handler::Connection(capa),
+    CommandSpec {
+        usage: "capability [capability ...]",
+        summary: "Says what the client can do.",
+        group: Group::Connection,
+        since: Since::valkey(8, 0, 0),
+        arity: Arity::AtLeast(3),
+        flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy],
+        categories: &[Category::Connection],
+        ..CommandSpec::new("CAPA")
+    },
+);
+
+/// Unknown capabilities are ignored, so that newer clients can use older servers.
+fn capa(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if args.rest().iter().any(|capability| capability.eq_ignore_ascii_case(b"redirect")) {
+        call.session.client.seen().can_redirect.store(true, Ordering::Relaxed);
+    }
     Ok(Reply::OK)
 }
 
@@ -255,9 +278,13 @@ const BAD_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
 fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let clients = match (args.left(), args.peek()) {
         (0, _) => call.server.clients.all(),
+        (2.., _) if args.profile().has(SHARED_FILTERS) => {
+            let filter = ClientFilter::parse(call, args, false)?;
+            call.server.clients.all().into_iter().filter(|client| filter.admits(call, client)).collect()
+        }
         (2, Some(option)) if option.eq_ignore_ascii_case(b"TYPE") => {
             args.bytes()?;
-            let wanted = ClientType::parse(args.bytes()?, args)?;
+            let wanted = ClientType::parse(args.bytes()?, args.profile())?;
             call.server.clients.all().into_iter().filter(|client| ClientType::of(client) == wanted).collect()
         }
         (2.., Some(option)) if option.eq_ignore_ascii_case(b"ID") => {
@@ -278,34 +305,6 @@ fn verbatim(lines: Vec<u8>) -> Reply<'static> {
     Reply::Verbatim("txt", lines.into())
 }
 
-/// Redis's client types.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ClientType {
-    Normal,
-    Subscriber,
-    Replica,
-    Master,
-}
-
-impl ClientType {
-    fn parse(name: &[u8], args: &Args<'_>) -> Result<Self, CommandError> {
-        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-        let valkey = args.profile().has(Since::valkey(9, 0, 0));
-        match () {
-            () if is(b"normal") => Ok(Self::Normal),
-            () if is(b"pubsub") => Ok(Self::Subscriber),
-            () if is(b"replica") || is(b"slave") => Ok(Self::Replica),
-            () if is(b"master") || (valkey && is(b"primary")) => Ok(Self::Master),
-            () => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
-        }
-    }
-
-    /// A client that runs MONITOR counts as normal, and no replicas exist here.
-    fn of(client: &Client) -> Self {
-        if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
-    }
-}
-
 const KILL: Command = Command::new(
     Handler::Connection(kill),
     CommandSpec {
@@ -322,89 +321,26 @@ const KILL: Command = Command::new(
     },
 );
 
-/// The connections that CLIENT KILL closes.
-struct KillFilter<'a> {
-    id: Option<u64>,
-    kind: Option<ClientType>,
-    address: Option<&'a [u8]>,
-    local_address: Option<&'a [u8]>,
-    user: Option<Arc<User>>,
-    created_until: Option<Millis>,
-    skip_me: bool,
-}
-
-const MAX_AGE: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 const NO_SUCH_CLIENT: CommandError = CommandError::fixed("ERR No such client");
-const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 
 fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let everyone = KillFilter {
-        id: None,
-        kind: None,
-        address: None,
-        local_address: None,
-        user: None,
-        created_until: None,
-        skip_me: false,
-    };
     if args.left() == 1 {
-        let closed = close_clients(call, &KillFilter { address: args.optional(), ..everyone });
+        let closed = close_clients(call, &ClientFilter::with_address(args.bytes()?));
         return if closed == 0 { Err(NO_SUCH_CLIENT) } else { Ok(Reply::OK) };
     }
-    let mut filter = KillFilter { skip_me: true, ..everyone };
-    while !args.is_empty() {
-        let (option, value) = (args.bytes()?, args.bytes()?);
-        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
-        match () {
-            () if is(b"ID") => {
-                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
-                filter.id = Some(id.ok_or(ID_TOO_SMALL)?);
-            }
-            () if is(b"TYPE") => filter.kind = Some(ClientType::parse(value, args)?),
-            () if is(b"ADDR") => filter.address = Some(value),
-            () if is(b"LADDR") => filter.local_address = Some(value),
-            () if is(b"USER") => {
-                let user = call.server.acl.user(value);
-                filter.user = Some(user.ok_or_else(|| CommandError::quoting("ERR No such user '", value, "'"))?);
-            }
-            () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
-            () if is(b"SKIPME") && value.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
-            () if is(b"MAXAGE") && args.profile().has(MAX_AGE) => {
-                let seconds =
-                    parse_integer(value).ok_or(CommandError::fixed("ERR maxage is not an integer or out of range"))?;
-                if seconds <= 0 {
-                    return Err(CommandError::fixed("ERR maxage should be greater than 0"));
-                }
-                filter.created_until = Some(call.now().saturating_sub(seconds.saturating_mul(1000)));
-            }
-            () => return Err(CommandError::SYNTAX),
-        }
-    }
+    let filter = ClientFilter::parse(call, args, true)?;
     Ok(Reply::Integer(close_clients(call, &filter)))
 }
 
-impl KillFilter<'_> {
-    fn admits(&self, client: &Client) -> bool {
-        self.id.is_none_or(|id| id == client.id())
-            && self.kind.is_none_or(|kind| kind == ClientType::of(client))
-            && self.address.is_none_or(|address| address == client.peer().address().as_bytes())
-            && self.local_address.is_none_or(|address| address == client.peer().local_address().as_bytes())
-            && self
-                .user
-                .as_ref()
-                .is_none_or(|user| client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)))
-            && self.created_until.is_none_or(|until| client.created() <= until)
-    }
-}
-
 /// Closes the connections that match a filter, and returns their number.
-fn close_clients(call: &mut Call<'_>, filter: &KillFilter<'_>) -> i64 {
+fn close_clients(call: &mut Call<'_>, filter: &ClientFilter<'_>) -> i64 {
     let mut closed = 0;
-    for client in call.server.clients.all().into_iter().filter(|client| filter.admits(client)) {
+    for client in call.server.clients.all() {
+        if !filter.admits(call, &client) {
+            continue;
+        }
         if !Arc::ptr_eq(&client, &call.session.client) {
             call.server.kill(&client);
-        } else if filter.skip_me {
-            continue;
         } else {
             // The caller gets its reply before its own connection closes.
             call.flow = Flow::Close;
@@ -524,6 +460,10 @@ const HELP_LINES: &[&str] = &[
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CACHING (YES|NO)",
     "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "CAPA <option> [options...]",
+    "    The client claims its some capability options. Options are:",
+    "    * REDIRECT",
+    "      The client can handle redirection during primary and replica failover in standalone mode.",
     "GETREDIR",
     "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",

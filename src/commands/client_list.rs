@@ -41,7 +41,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let tracking = call.server.tracking.info(client.id());
     line.text("flags", flags(client, tracking.as_ref()));
     if valkey {
-        line.text("capa", "");
+        line.text("capa", if seen.can_redirect.load(Relaxed) { "r" } else { "" });
     }
     line.number("db", seen.db.load(Relaxed));
     let [channels, patterns, shard_channels] = &seen.subscriptions;
@@ -99,7 +99,7 @@ fn request_sizes(words: Words<'_>) -> (usize, usize) {
 }
 
 /// The flags of a connection in Redis's order; `N` if it has none.
-fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String {
+pub(super) fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String {
     let seen = client.seen();
     let letters = [
         ('O', seen.monitor.load(Relaxed)),

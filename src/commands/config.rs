@@ -4,7 +4,7 @@ use super::help::help;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
 use crate::clients::config::ConfigError;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 
@@ -28,6 +28,7 @@ const CONFIG: Command = Command::container(
                 since: Since::redis(2, 8, 0),
                 arity: Arity::Exactly(2),
                 flags: FLAGS,
+                later_tips: ON_EVERY_NODE,
                 ..CommandSpec::new("REWRITE")
             },
         ),
@@ -39,6 +40,7 @@ const CONFIG: Command = Command::container(
                 since: Since::redis(2, 0, 0),
                 arity: Arity::Exactly(2),
                 flags: FLAGS,
+                later_tips: ON_EVERY_NODE,
                 ..CommandSpec::new("RESETSTAT")
             },
         ),
@@ -116,8 +118,15 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while !args.is_empty() {
         pairs.push((args.bytes()?, args.bytes()?));
     }
+    let is_of_process = pairs.iter().any(|(name, _)| call.server.config.is_of_process(name, profile));
+    if is_of_process {
+        call.permit_at_root(args)?;
+    }
     let result = call.server.config.set(&pairs, profile);
     call.server.apply_settings();
+    if is_of_process {
+        call.server.apply_log_level();
+    }
     result.map_err(|refusal| {
         if old {
             set_error_6_2(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default())
@@ -172,6 +181,7 @@ fn wrong_number_6_2(args: &Args<'_>) -> CommandError {
 }
 
 fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    call.permit_at_root(args)?;
     let config = &call.server.config;
     let users = if config.path("aclfile").is_none() { call.server.acl.lines() } else { Vec::new() };
     match config.rewrite(args.profile(), &users) {
@@ -191,6 +201,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.server.stats.reset();
     call.server.reset_exceeded_times();
+    call.server.scripts.reset_evicted();
     Ok(Reply::OK)
 }
 

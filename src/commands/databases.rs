@@ -5,7 +5,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, LockEffect};
+use crate::spec::{Args, Arity, Category, CommandSpec, DatabaseArgs, Flag, Group, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[DBSIZE, FLUSHALL, FLUSHDB, SWAPDB];
 
@@ -41,6 +41,7 @@ const FLUSHALL: Command = Command::new(
         flags: &[Flag::Write],
         categories: &[Category::Keyspace, Category::Dangerous],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        databases: DatabaseArgs::All,
         lock_effect: LockEffect::FlushAll,
         ..CommandSpec::new("FLUSHALL")
     },
@@ -93,6 +94,7 @@ const SWAPDB: Command = Command::new(
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace, Category::Dangerous],
         lock_effect: LockEffect::SwapDatabases,
+        databases: DatabaseArgs::At(&[1, 2]),
         ..CommandSpec::new("SWAPDB")
     },
 );

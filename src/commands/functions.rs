@@ -8,8 +8,8 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, LibraryError};
 use crate::protocol::Reply;
-use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
+use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind, texts};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which, Secrets};
 
 pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
 
@@ -128,6 +128,7 @@ const FUNCTION: Command = Command::container(
                 arity: Arity::AtLeast(3),
                 flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
                 tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                secrets: Secrets::Script,
                 ..row("LOAD")
             },
         ),
@@ -273,7 +274,8 @@ fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>)
         () => return Err(BAD_POLICY),
     };
     let (log, profile) = (&call.server.log, &call.server.profile);
-    let sources = rdb::load_libraries(payload, profile).map_err(|_| BAD_FOOTER)?;
+    let checksums = call.server.keyspace.settings().checksums();
+    let sources = rdb::load_libraries(payload, profile, checksums).map_err(|_| BAD_FOOTER)?;
     let sources = sources.map(|source| {
         source.map_err(|problem| match problem {
             LibraryError::Early => CommandError::fixed("ERR Pre-GA function format not supported"),
@@ -326,7 +328,7 @@ fn describe_function(function: &Function) -> Reply<'static> {
 fn stats(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     let scripts = &call.server.scripts;
     if scripts.running() == Some(ScriptKind::Eval) && scripts.busy().is_some() {
-        return Err(CommandError::BUSY);
+        return Err(texts::busy(&call.server.profile, ScriptKind::Eval));
     }
     let running = scripts.busy().map_or(Reply::Null, |slow| {
         Reply::Map(vec![

@@ -1,6 +1,7 @@
 //! GEOSEARCH and GEORADIUS: the members of a geo set within an area.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::geo::{SINCE, distance_reply, parse_point, parse_unit, point_reply, position_of};
 use super::partial_sort::partial_sort;
@@ -9,9 +10,9 @@ use super::sorted_set_ranges::store;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::geo::{Point, Search, Shape};
+use crate::data::geo::{Point, Polygon, Search, Shape};
 use crate::data::keyspace::{SortedSet, View};
-use crate::protocol::Reply;
+use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] =
@@ -95,6 +96,12 @@ const GEOSEARCH: Command = Command::new(
     CommandSpec {
         usage: "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX width \
             height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        later_usages: &[(
+            BY_POLYGON,
+            "key [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | BYBOX width \
+             height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] \
+             [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        )],
         summary: "Finds what lies in a circle or in a box.",
         since: Since::redis(6, 2, 0),
         arity: Arity::AtLeast(7),
@@ -111,6 +118,12 @@ const GEOSEARCHSTORE: Command = Command::new(
     CommandSpec {
         usage: "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> \
             | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+        later_usages: &[(
+            BY_POLYGON,
+            "destination source [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <M | KM | FT | MI> | \
+             BYBOX width height <M | KM | FT | MI> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> \
+             [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+        )],
         summary: "Finds what lies in a circle or in a box, and keeps it under another key.",
         arity: Arity::AtLeast(8),
         keys: &[KeySpec::one(1, &["OW", "update"]), KeySpec::one(2, &["RO", "access"])],
@@ -119,6 +132,8 @@ const GEOSEARCHSTORE: Command = Command::new(
         ..GEOSEARCH.spec
     },
 );
+
+const BY_POLYGON: Since = Since::valkey(9, 0, 0);
 
 /// The options that a command has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -219,6 +234,14 @@ fn parse_box(args: &mut Args<'_>) -> Result<(Shape, f64), CommandError> {
     Ok((Shape::Box { width, height }, parse_unit(args)?))
 }
 
+fn parse_polygon(args: &mut Args<'_>) -> Result<Polygon, CommandError> {
+    let count = parse_integer(args.bytes()?).and_then(|count| i32::try_from(count).ok());
+    let count = count.ok_or(CommandError::fixed("ERR invalid number of vertices"))?;
+    let count = usize::try_from(count).ok().filter(|count| (3..=args.left() / 2).contains(count));
+    let count = count.ok_or(CommandError::fixed("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"))?;
+    Ok(Polygon::new((0..count).map(|_| parse_point(args)).collect::<Result<_, _>>()?))
+}
+
 struct FoundMember<'s> {
     member: &'s [u8],
     score: f64,
@@ -265,7 +288,9 @@ impl<'a> Query<'a> {
                 return Err(CommandError::new(format!("{before} {name}")));
             }
             if self.shape.is_none() {
-                let before = "ERR exactly one of BYRADIUS and BYBOX can be specified for";
+                let shapes =
+                    if args.profile().has(BY_POLYGON) { "BYRADIUS, BYBOX and BYPOLYGON" } else { "BYRADIUS and BYBOX" };
+                let before = format!("ERR exactly one of {shapes} can be specified for");
                 return Err(CommandError::new(format!("{before} {name}")));
             }
         }
@@ -283,6 +308,7 @@ impl<'a> Query<'a> {
     ) -> Result<(), CommandError> {
         let search = !matches!(form, CommandForm::Radius { .. });
         let behind = args.left() - 1;
+        let polygon = matches!(self.shape, Some((Shape::Polygon(_), _)));
         if args.take("WITHDIST") {
             self.with_distance = true;
         } else if args.take("WITHHASH") {
@@ -307,20 +333,44 @@ impl<'a> Query<'a> {
         } else if behind >= 1 && form == (CommandForm::Radius { stores: true }) && args.take("STOREDIST") {
             self.store = Some(args.key()?);
             self.store_distance = true;
-        } else if behind >= 1 && search && (self.from_member || self.center.is_none()) && args.take("FROMMEMBER") {
+        } else if behind >= 1
+            && search
+            && !polygon
+            && (self.from_member || self.center.is_none())
+            && args.take("FROMMEMBER")
+        {
             let member = args.bytes()?;
             if let Some(set) = set {
                 self.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
             }
             self.from_member = true;
-        } else if behind >= 2 && search && !self.from_member && args.take("FROMLONLAT") {
+        } else if behind >= 2 && search && !polygon && !self.from_member && args.take("FROMLONLAT") {
             self.center = Some(parse_point(args)?);
-        } else if behind >= 2 && search && !matches!(self.shape, Some((Shape::Box { .. }, _))) && args.take("BYRADIUS")
+        } else if behind >= 2
+            && search
+            && !polygon
+            && !matches!(self.shape, Some((Shape::Box { .. }, _)))
+            && args.take("BYRADIUS")
         {
             self.shape = Some(parse_circle(args)?);
-        } else if behind >= 3 && search && !matches!(self.shape, Some((Shape::Circle { .. }, _))) && args.take("BYBOX")
+        } else if behind >= 3
+            && search
+            && !polygon
+            && !matches!(self.shape, Some((Shape::Circle { .. }, _)))
+            && args.take("BYBOX")
         {
             self.shape = Some(parse_box(args)?);
+        } else if behind >= 2
+            && search
+            && args.profile().has(BY_POLYGON)
+            && self.shape.is_none()
+            && self.center.is_none()
+            && !self.from_member
+            && args.take("BYPOLYGON")
+        {
+            let polygon = parse_polygon(args)?;
+            self.center = Some(polygon.center());
+            self.shape = Some((Shape::Polygon(Arc::new(polygon)), 1.0));
         } else if form == CommandForm::SearchStore && args.take("STOREDIST") {
             self.store_distance = true;
         } else {
@@ -344,7 +394,7 @@ impl<'a> Query<'a> {
         };
         let limits = view.settings().sorted_set_limits(profile);
         let set = view.collection_to_write::<SortedSet>(key)?;
-        let unit = self.shape.map_or(1.0, |(_, unit)| unit);
+        let unit = self.unit();
         let mut result = SortedSet::new(false);
         for found in self.find(set) {
             let score = if self.store_distance { found.distance / unit } else { found.score };
@@ -362,7 +412,7 @@ impl<'a> Query<'a> {
         }
         let mut items = vec![member];
         if self.with_distance {
-            let unit = self.shape.map_or(1.0, |(_, unit)| unit);
+            let unit = self.unit();
             items.push(distance_reply(found.distance / unit, profile));
         }
         if self.with_hash {
@@ -374,9 +424,16 @@ impl<'a> Query<'a> {
         Reply::Array(items)
     }
 
+    /// Meters in the unit of the distances.
+    fn unit(&self) -> f64 {
+        self.shape.as_ref().map_or(1.0, |(_, unit)| *unit)
+    }
+
     /// The members found, in the order of the reply.
     fn find<'s>(&self, set: Option<&'s SortedSet>) -> Vec<FoundMember<'s>> {
-        let (Some(set), Some(center), Some((shape, unit))) = (set, self.center, self.shape) else { return Vec::new() };
+        let (Some(set), Some(center), Some((shape, unit))) = (set, self.center, self.shape.clone()) else {
+            return Vec::new();
+        };
         let most = self.count.unwrap_or(usize::MAX);
         let mut found = search_set(set, &Search { center, shape, unit }, if self.any { most } else { usize::MAX });
         // COUNT without ANY means the nearest members.

@@ -49,8 +49,10 @@ pub enum Handler {
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
     Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// The selected database and the server. Only for DEBUG.
-    Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
+    /// All there is; no scripts and functions if it is called from a script, which holds them. Only for DEBUG.
+    Debug(
+        for<'v> fn(&'v mut View<'_>, Option<&mut Interpreters>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>,
+    ),
     /// Run by the engine: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
     Transaction(TransactionCommand),
     /// Run by the engine: EVAL, EVALSHA, FCALL and their read-only forms.
@@ -91,12 +93,13 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
         next += 1;
         RowId::new(next - 1)
     };
-    let mut row = |command: &'static Command| Row { spec: &command.spec, id: number(), subcommands: Vec::new() };
+    let mut row = |command: &'static Command| Row::new(&command.spec, number(), Vec::new());
     commands
         .into_iter()
         .map(|command| {
-            let container = row(command);
-            Row { subcommands: command.subcommands.iter().map(&mut row).collect(), ..container }
+            let mut container = row(command);
+            container.subcommands = command.subcommands.iter().map(&mut row).collect();
+            container
         })
         .collect()
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
+use crate::clients::acl::DATABASE_RULES;
 use crate::clients::instance::Instance;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -241,14 +242,20 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
     fields.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    fields.add("rdb_changes_since_last_save", instance.stats.totals().changes);
-    fields.add("rdb_bgsave_in_progress", 0);
-    fields.add("rdb_last_save_time", instance.identity.started().div_euclid(1000));
-    fields.add("rdb_last_bgsave_status", "ok");
-    fields.add("rdb_last_bgsave_time_sec", -1);
-    fields.add("rdb_current_bgsave_time_sec", -1);
-    fields.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
-    fields.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    let persistence = &instance.persistence;
+    fields.add("rdb_changes_since_last_save", instance.unsaved_changes());
+    fields.add("rdb_bgsave_in_progress", u8::from(persistence.is_in_background()));
+    fields.add("rdb_last_save_time", persistence.last_save().div_euclid(1000));
+    fields.add("rdb_last_bgsave_status", if persistence.is_last_ok() { "ok" } else { "err" });
+    fields.add("rdb_last_bgsave_time_sec", persistence.last_seconds());
+    fields.add("rdb_current_bgsave_time_sec", persistence.present_seconds(instance.clock.millis()));
+    fields.add("rdb_saves", persistence.saves());
+    fields.zeros(&["rdb_last_cow_size", "rdb_last_load_keys_expired"]);
+    fields.add("rdb_last_load_keys_loaded", persistence.loaded_keys());
+    fields.zeros(&["aof_enabled"]);
+    // BGREWRITEAOF writes the snapshot.
+    fields.add("aof_rewrite_in_progress", u8::from(persistence.is_in_background()));
+    fields.zeros(&["aof_rewrite_scheduled"]);
     fields.add("aof_last_rewrite_time_sec", -1);
     fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");
@@ -256,6 +263,9 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.add("aof_last_write_status", "ok");
     fields.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
 }
+
+/// The releases that evict scripts of EVAL.
+const EVICTED_SCRIPTS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 fn stats(instance: &Instance, fields: &mut Fields) {
     let totals = instance.stats.totals();
@@ -268,9 +278,14 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", totals.expired);
     fields.add("evicted_keys", totals.evicted_keys);
-    let (exceeded, exceeded_now) = instance.exceeded_times();
     if instance.profile.since_redis(7, 0) {
         fields.add("evicted_clients", totals.evicted_clients);
+    }
+    if instance.profile.has(EVICTED_SCRIPTS) {
+        fields.add("evicted_scripts", instance.scripts.stats().evicted);
+    }
+    if instance.profile.since_redis(7, 0) {
+        let (exceeded, exceeded_now) = instance.exceeded_times();
         fields.add("total_eviction_exceeded_time", exceeded);
         fields.add("current_eviction_exceeded_time", exceeded_now);
     }
@@ -302,7 +317,12 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed"]);
     if instance.profile.since_redis(7, 2) {
         for (reason, count) in instance.acl.log.counts() {
-            let reason = if reason == "command" { "cmd" } else { reason };
+            let reason = match reason {
+                "command" => "cmd",
+                "database" if !instance.profile.has(DATABASE_RULES) => continue,
+                "database" => "db",
+                reason => reason,
+            };
             fields.add(&format!("acl_access_denied_{reason}"), count);
         }
     }

@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, View};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, KeySpec, LockEffect};
+use crate::spec::{Args, Arity, Category, CommandSpec, DatabaseArgs, Flag, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[COPY, DEL, EXISTS, MOVE, RENAME, RENAMENX, TOUCH, TYPE, UNLINK];
 
@@ -162,6 +162,7 @@ const COPY: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::Keyspace],
+        databases: DatabaseArgs::Options,
         lock_effect: LockEffect::Copy,
         ..CommandSpec::new("COPY")
     },
@@ -206,6 +207,7 @@ const MOVE: Command = Command::new(
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Keyspace],
+        databases: DatabaseArgs::At(&[2]),
         lock_effect: LockEffect::Move,
         ..CommandSpec::new("MOVE")
     },

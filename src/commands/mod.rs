@@ -17,7 +17,9 @@ mod bitop;
 mod blocking;
 mod call;
 mod client;
+mod client_filter;
 mod client_list;
+mod cluster;
 mod command;
 mod conditional;
 mod config;
@@ -25,7 +27,6 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
-mod debug_digest;
 mod dump;
 mod expire_options;
 mod expiry;
@@ -49,9 +50,11 @@ mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
+mod persistence;
 mod pubsub;
 mod redouble;
 mod sampling;
@@ -71,6 +74,7 @@ mod sorted_set_pops;
 mod sorted_set_random;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod stream_deletion;
 mod stream_groups;
 mod stream_ids;
 mod stream_info;
@@ -87,7 +91,7 @@ mod wait;
 #[cfg(test)]
 mod table_tests;
 
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
@@ -96,6 +100,10 @@ pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
+
+/// The hints since 7.2 of commands that every node of a cluster must get.
+const ON_EVERY_NODE: &[(Since, &[&str])] =
+    &[(Since::redis(7, 2, 0), &["request_policy:all_nodes", "response_policy:all_succeeded"])];
 
 /// The table of a profile.
 pub fn table(profile: Profile) -> Table {
@@ -120,6 +128,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         bitmaps::ROWS,
         bitop::ROWS,
         client::ROWS,
+        cluster::ROWS,
         command::ROWS,
         conditional::ROWS,
         config::ROWS,
@@ -144,7 +153,9 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        modules::ROWS,
         object::ROWS,
+        persistence::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
         redouble::ROWS,
@@ -161,6 +172,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
         sort::ROWS,
+        stream_deletion::ROWS,
         stream_groups::ROWS,
         stream_info::ROWS,
         stream_pending::ROWS,

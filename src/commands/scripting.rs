@@ -5,8 +5,8 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::script::{Interpreters, KillError, ScriptKind};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
+use crate::script::{Interpreters, KillError, Origin, ScriptKind, texts};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which, Secrets};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
 
@@ -78,6 +78,7 @@ const fn script(name: &'static str) -> CommandSpec {
         keys: KEYS,
         flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
         categories: &[Category::Scripting],
+        secrets: Secrets::Script,
         ..CommandSpec::new(name)
     }
 }
@@ -146,7 +147,20 @@ const SCRIPT: Command = Command::container(
                 arity: Arity::Exactly(3),
                 flags: &[Flag::NoScript, Flag::Stale],
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                secrets: Secrets::Script,
                 ..sub("LOAD")
+            },
+        ),
+        Command::new(
+            Handler::Library(show),
+            CommandSpec {
+                usage: "sha1",
+                summary: "Returns the text of a script that the server knows.",
+                complexity: "O(1)",
+                since: Since::valkey(8, 0, 0),
+                arity: Arity::Exactly(3),
+                flags: &[Flag::NoScript, Flag::Stale],
+                ..sub("SHOW")
             },
         ),
         Command::new(
@@ -187,6 +201,8 @@ const HELP: &[&str] = &[
     "    Kill the currently executing Lua script.",
     "LOAD <script>",
     "    Load a script into the scripts cache without executing it.",
+    "SHOW <sha1>",
+    "    Show a script from the scripts cache.",
     "HELP",
     "    Prints this help.",
 ];
@@ -207,8 +223,16 @@ fn exists(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> 
 }
 
 fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let script = scripts.eval(&call.server.profile).load(args.bytes()?)?;
+    let profile = &call.server.profile;
+    let script = scripts.eval(profile).load(args.bytes()?, Origin::ScriptLoad)?;
     Ok(Reply::bulk(script.name().to_vec()))
+}
+
+fn show(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let name = args.bytes()?;
+    let source = scripts.started_eval().and_then(|interpreter| interpreter.source(name));
+    let source = source.ok_or_else(|| texts::no_script(&call.server.profile))?;
+    Ok(Reply::bulk(source.to_vec()))
 }
 
 fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -226,7 +250,6 @@ pub(super) fn kill(call: &mut Call<'_>, kind: ScriptKind) -> CommandResult<'stat
         Ok(()) => Ok(Reply::OK),
         Err(KillError::NotRunning) => Err(NOT_BUSY),
         Err(KillError::Wrote) => Err(UNKILLABLE),
-        Err(KillError::OtherKind(ScriptKind::Eval)) => Err(CommandError::BUSY),
-        Err(KillError::OtherKind(ScriptKind::Function)) => Err(CommandError::BUSY_FUNCTION),
+        Err(KillError::OtherKind(running)) => Err(texts::busy(&call.server.profile, running)),
     }
 }

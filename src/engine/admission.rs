@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::acl::Denial;
+use crate::clients::acl::{DatabaseContext, Denial};
 use crate::clients::instance::MemoryState;
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
@@ -31,6 +31,7 @@ impl Engine {
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
             }
+            self.instance.permit_at_root(session, &self.table, spec, words)?;
         }
         if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
             return Err(CommandError::NO_AUTH);
@@ -66,7 +67,7 @@ impl Engine {
         }
         session.out_of_memory = state == MemoryState::Exceeded;
         if session.out_of_memory
-            && (transaction::may_grow(session, spec)
+            && (transaction::may_grow(session, spec, &self.instance.profile)
                 || transaction::may_run_scripts(session, spec) && self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
@@ -108,6 +109,15 @@ impl Engine {
         }
         let name = self.table.full_name(spec);
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
+    }
+
+    /// The error for a write that needs replicas.
+    #[cold]
+    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+        let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
+        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
+            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
+        is_refused.then_some(CommandError::NO_REPLICAS)
     }
 
     /// The error for a command while a slow script runs.
@@ -238,7 +248,8 @@ impl Engine {
         words: Words<'_>,
         context: &'static str,
     ) -> Result<(), Denial> {
-        let result = self.instance.acl.may_run(&session.user, spec, words);
+        let databases = DatabaseContext { selected: session.database(), count: self.instance.keyspace.databases() };
+        let result = self.instance.acl.may_run(&session.user, spec, words, databases);
         if let Err(denial) = result {
             // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.
             if !session.executing {

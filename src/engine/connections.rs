@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Engine;
-use crate::clients::session::{Activity, Session};
+use crate::clients::session::{Activity, AtRoot, Session};
 use crate::clients::stats::Counters;
 use crate::spec::CommandSpec;
 
@@ -21,6 +21,11 @@ impl Engine {
     pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
+        session.at_root = match &session.at_root {
+            _ if here.space.is_empty() => AtRoot::Here,
+            AtRoot::Here => AtRoot::As(Arc::clone(&session.user)),
+            known => known.clone(),
+        };
         session.count();
         from.release_session(session, &[]);
         session.in_flight.trace.change_journals();

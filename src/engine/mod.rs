@@ -152,7 +152,7 @@ impl Engine {
             return flow;
         }
         if self.instance.active_hooks.affects_processing() {
-            if let Some(error) = self.busy_refusal(spec) {
+            if let Some(error) = self.busy_refusal(spec).or_else(|| self.replicas_refusal(session, spec)) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
             if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {
@@ -163,11 +163,11 @@ impl Engine {
             }
         }
         if self.instance.tracking.is_overfull() {
-            self.instance.evict_tracked_keys(session, out);
+            self.instance.evict_tracked_keys(Some((&**session, out)));
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();
-            let queued = transaction::queue(session, resolved.row, words);
+            let queued = transaction::queue(session, resolved.row, words, self.instance.keyspace.databases());
             if queued > self.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Flow::Drop;
             }

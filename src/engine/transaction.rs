@@ -2,9 +2,12 @@
 
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 use crate::clients::session::{Queued, Session};
-use crate::protocol::Words;
-use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which};
+use crate::protocol::{Words, parse_integer};
+use crate::spec::{
+    CommandKind, CommandSpec, DatabaseArgs, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which,
+};
 
 /// The reply to a refused EXEC. An error with the generic code loses its `ERR`.
 pub(super) fn aborted_by(error: &CommandError) -> CommandError {
@@ -22,9 +25,13 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
 }
 
 /// Queues a command for EXEC, and returns the memory of the queue in bytes.
-pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>) -> usize {
+pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>, databases: u32) -> usize {
     // A transaction that will not run queues nothing.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
+    if row.spec.databases == DatabaseArgs::Selected {
+        let selected = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
+        transaction.selected = selected.filter(|db| *db < databases).or(transaction.selected);
+    }
     let words = words.into_owned();
     transaction.size += words.size();
     transaction.queue.push(Queued { row, words });
@@ -44,7 +51,7 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code.
+/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code, and so does DEBUG RELOAD.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
     needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
@@ -52,16 +59,17 @@ pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
 
 #[inline]
 pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
-    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
+    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library | CommandKind::Debug)
 }
 
 /// Whether a command can take more memory: by its writes, or by being queued.
-pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
-    if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
-        return spec.has_flag(Flag::DenyOom);
+pub(super) fn may_grow(session: &Session, spec: &CommandSpec, profile: &Profile) -> bool {
+    let grows = |spec: &CommandSpec| spec.flags_in(profile).contains(&Flag::DenyOom);
+    if grows(spec) || session.transaction.is_none() {
+        return grows(spec);
     }
     match spec.kind {
-        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| queued.row.spec.has_flag(Flag::DenyOom)),
+        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| grows(queued.row.spec)),
         CommandKind::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }

@@ -5,13 +5,11 @@ use super::compiled::ScriptKind;
 use super::convert::{push_error, push_reply, raise};
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use super::register::register_function;
+use super::texts;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::{Family, Profile, Version};
+use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::{OwnedWords, Protocol, write_integer};
-
-const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
-const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
 const NATIVES: &[(&str, NativeFn)] = &[
     ("call", call),
@@ -139,7 +137,7 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
             frame.set_top(0);
             host.call(scratch.words.as_words(), &mut scratch.reply).err().map(|error| (error, true))
         }
-        Err(text) => Some((CommandError::fixed(text), false)),
+        Err(error) => Some((error, false)),
     };
     if let Some((error, counted)) = refused {
         push_error(frame, error.line(), !counted);
@@ -153,11 +151,11 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
 }
 
 /// Reads the arguments as the words of a request. They are strings or numbers.
-fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -> Result<(), &'static str> {
+fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -> Result<(), CommandError> {
     words.clear();
     let count = frame.top();
     if count == 0 {
-        return Err(NO_ARGUMENTS);
+        return Err(texts::no_arguments(profile));
     }
     for index in 1..=count {
         match frame.kind(index) {
@@ -167,7 +165,7 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
                 write_argument(&mut text, frame.number(index).unwrap_or_default(), profile);
                 words.push(&text);
             }
-            _ => return Err(BAD_ARGUMENT),
+            _ => return Err(texts::bad_argument(profile)),
         }
     }
     Ok(())
@@ -175,24 +173,30 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
 fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
-    if profile.since_redis(7, 2) {
-        let integer = truncated(value);
-        if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
-            return write_integer(out, integer);
-        }
-        crate::protocol::write_shortest(out, value);
-    } else {
-        crate::protocol::write_double(out, value);
-        // C prints the sign of NaN, too.
-        if value.is_nan() && value.is_sign_negative() {
-            out.insert(out.len() - 3, b'-');
-        }
+    // Redis writes the sign of NaN, too.
+    if value.is_nan() && value.is_sign_negative() {
+        out.push(b'-');
     }
+    if !profile.since_redis(7, 2) {
+        crate::protocol::write_double(out, value);
+    } else if crate::protocol::is_whole(value) {
+        write_integer(out, value as i64);
+    } else {
+        crate::protocol::write_shortest(out, value);
+    }
+}
+
+/// The releases that speak of log levels.
+const LOG_LEVELS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+/// Raises an error whose text names the library.
+pub(super) fn raise_of_library(frame: &mut Frame<'_>, text: &str) -> LuaError {
+    let text = texts::of_library(frame.host().profile(), text);
+    raise(frame, text.as_bytes())
 }
 
 fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() < 2 {
-        return Err(raise(frame, b"ERR redis.log() requires two arguments or more."));
+        return Err(raise_of_library(frame, "ERR redis.log() requires two arguments or more."));
     }
     if frame.kind(1) != LuaType::Number && frame.number(1).is_none() {
         return Err(raise(frame, b"ERR First argument must be a number (log level)."));
@@ -202,6 +206,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         1 => Level::Verbose,
         2 => Level::Notice,
         3 => Level::Warning,
+        _ if frame.host().profile().has(LOG_LEVELS) => return Err(raise(frame, b"ERR Invalid log level.")),
         _ => return Err(raise(frame, b"ERR Invalid debug level.")),
     };
     let parts: Vec<_> = (2..=frame.top())
@@ -214,7 +219,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 fn setresp(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
-        return Err(raise(frame, b"ERR redis.setresp() requires one argument."));
+        return Err(raise_of_library(frame, "ERR redis.setresp() requires one argument."));
     }
     let protocol = match frame.number(1).map(truncated) {
         Some(2) => Protocol::Resp2,
@@ -261,7 +266,12 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
-        return Err(raise(frame, b"ERR redis.set_repl() requires two arguments."));
+        let text = if frame.host().profile().since_redis(7, 2) {
+            "ERR redis.set_repl() requires one argument."
+        } else {
+            "ERR redis.set_repl() requires two arguments."
+        };
+        return Err(raise_of_library(frame, text));
     }
     if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
@@ -295,7 +305,7 @@ fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
             frame.push_boolean(may);
             Ok(1)
         }
-        Ok(None) => Err(raise(frame, b"ERR Invalid command passed to redis.acl_check_cmd()")),
-        Err(text) => Err(raise(frame, text.as_bytes())),
+        Ok(None) => Err(raise_of_library(frame, "ERR Invalid command passed to redis.acl_check_cmd()")),
+        Err(error) => Err(raise(frame, error.line())),
     }
 }

@@ -23,12 +23,14 @@ mod sandbox;
 mod scripts;
 mod shebang;
 mod structs;
+pub mod texts;
 mod vm;
 
 #[cfg(test)]
 mod library_tests;
 
 pub use compiled::{Script, ScriptKind};
+pub use eval::Origin;
 pub use fiber::{Fiber, FiberStack, FiberState, Yielder};
 pub use functions::{Library, RestorePolicy};
 pub use host::{Host, Invocation, ScratchBuffers};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::api::raise_of_library;
 use super::compiled::{Script, ScriptName};
-use super::convert::raise;
 use super::lua::{Frame, LuaError, LuaType, RegistryRef};
 use super::shebang::{ScriptFlags, is_name};
 use crate::protocol::until_nul;
@@ -39,7 +39,7 @@ struct RegisterArgs {
 pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     let host = frame.host();
     let Some(registered) = host.registered() else {
-        return Err(raise(frame, b"ERR redis.register_function can only be called on FUNCTION LOAD command"));
+        return Err(raise_of_library(frame, "ERR redis.register_function can only be called on FUNCTION LOAD command"));
     };
     let mut draft = RegisterArgs::default();
     let read = match frame.top() {
@@ -55,7 +55,7 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError
         }
         Err(text) => {
             draft.callback.into_iter().for_each(|callback| frame.free_ref(callback));
-            Err(raise(frame, text.as_bytes()))
+            Err(raise_of_library(frame, text))
         }
     }
 }
@@ -69,7 +69,7 @@ fn finish(draft: &RegisterArgs, others: &[Function]) -> Result<Function, &'stati
     if others.iter().any(|other| other.name() == name) {
         return Err("ERR Function already exists in the library");
     }
-    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function };
+    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function, slot: None };
     Ok(Function { script, description: draft.description.clone() })
 }
 

@@ -5,20 +5,25 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::compiled::ScriptKind;
 use super::interpreters::{Interpreters, ScriptStats};
+use super::texts;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 use crate::base::sync::MutexExt;
 
 /// The interpreters, and the state of the script that one of them runs.
 #[derive(Default)]
 pub struct Scripts {
+    profile: Profile,
     interpreters: Mutex<Interpreters>,
     running: AtomicU8,
     wrote: AtomicBool,
     kill: AtomicU8,
     busy: Mutex<Option<BusyScript>>,
     /// The values of [`ScriptStats`] after the last script.
-    stats: [AtomicUsize; 7],
+    stats: [AtomicUsize; 8],
+    /// The scripts that had been evicted at the last CONFIG RESETSTAT.
+    evicted_before: AtomicUsize,
 }
 
 /// A script that has run for longer than `busy-reply-threshold`.
@@ -52,6 +57,10 @@ pub enum KillError {
 }
 
 impl Scripts {
+    pub fn new(profile: Profile) -> Self {
+        Self { profile, ..Self::default() }
+    }
+
     /// Locks the interpreters, unless another thread has them locked.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Interpreters>> {
         match self.interpreters.try_lock() {
@@ -75,18 +84,33 @@ impl Scripts {
 
     /// Copies the statistics, so that INFO reads them without locking the interpreters.
     pub fn update_stats(&self, interpreters: &Interpreters) {
-        let ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text } =
-            interpreters.stats();
-        let stats = [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text];
+        let ScriptStats {
+            eval_memory,
+            scripts,
+            script_text,
+            evicted,
+            function_memory,
+            libraries,
+            functions,
+            library_text,
+        } = interpreters.stats();
+        let stats = [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text];
         for (noted, value) in self.stats.iter().zip(stats) {
             noted.store(value, Ordering::Relaxed);
         }
     }
 
     pub fn stats(&self) -> ScriptStats {
-        let [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text] =
+        let [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text] =
             self.stats.each_ref().map(|value| value.load(Ordering::Relaxed));
-        ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text }
+        let evicted = evicted.wrapping_sub(self.evicted_before.load(Ordering::Relaxed));
+        ScriptStats { eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text }
+    }
+
+    /// CONFIG RESETSTAT: counts evicted scripts from now on.
+    pub fn reset_evicted(&self) {
+        let before = self.evicted_before.load(Ordering::Relaxed).wrapping_add(self.stats().evicted);
+        self.evicted_before.store(before, Ordering::Relaxed);
     }
 
     /// The running script has written: from now on it cannot be killed.
@@ -106,8 +130,8 @@ impl Scripts {
     /// The error that other clients get while a script is busy.
     pub fn busy_error(&self) -> CommandError {
         match self.running() {
-            Some(ScriptKind::Function) => CommandError::BUSY_FUNCTION,
-            _ => CommandError::BUSY,
+            Some(ScriptKind::Function) => texts::busy(&self.profile, ScriptKind::Function),
+            _ => texts::busy(&self.profile, ScriptKind::Eval),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The first line of a script: `#!lua name=… flags=…`.
 
 use crate::base::error::CommandError;
+use crate::base::profile::{Family, Profile};
 use crate::protocol::{split_line, until_nul};
 
 /// The flags that a script declares.
@@ -26,8 +27,8 @@ impl ScriptFlags {
     };
 
     /// The flags of a script for EVAL; `None` if its shebang is invalid.
-    pub fn of(source: &[u8]) -> Option<Self> {
-        split(source).ok().map(|(flags, _)| flags)
+    pub fn of(source: &[u8], profile: &Profile) -> Option<Self> {
+        split(source, profile).ok().map(|(flags, _)| flags)
     }
 
     /// Adds a flag by name. Returns whether the name is a flag.
@@ -60,14 +61,14 @@ impl ScriptFlags {
 
 /// The flags of a script for EVAL, and its text without the shebang. The line end of the shebang stays, so that line
 /// numbers are right.
-pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
+pub fn split<'s>(source: &'s [u8], profile: &Profile) -> Result<(ScriptFlags, &'s [u8]), CommandError> {
     if !source.starts_with(b"#!") {
         return Ok((ScriptFlags::NO_SHEBANG, source));
     }
     let (line, text) = first_line(source).ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
     let words = split_line(line).ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
     let (engine, options) = words.split_first().ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
-    if engine != b"#!lua" {
+    if profile.family() == Family::Redis && engine != b"#!lua" {
         return Err(CommandError::quoting("ERR Unexpected engine in script shebang: ", engine, ""));
     }
     let mut flags = ScriptFlags::default();
@@ -81,6 +82,11 @@ pub fn split(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
                 return Err(CommandError::quoting("ERR Unexpected flag in script shebang: ", name, ""));
             }
         }
+    }
+    // Valkey looks for the engine after it has read the options, and its names ignore case.
+    let engine = engine.get(2..).ok_or(CommandError::fixed("ERR Invalid engine in script shebang"))?;
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        return Err(CommandError::quoting("ERR Could not find scripting engine '", engine, "'"));
     }
     Ok((flags, text))
 }
@@ -137,13 +143,32 @@ mod tests {
         String::from_utf8(result.unwrap_err().line().to_vec()).unwrap()
     }
 
+    fn split_as_redis(source: &[u8]) -> Result<(ScriptFlags, &[u8]), CommandError> {
+        split(source, &"redis-7.0".parse().unwrap())
+    }
+
+    /// The expected errors are those of Valkey 9.1.2.
+    #[test]
+    fn valkey_looks_for_the_engine_in_any_case_and_after_the_options() {
+        let valkey = "valkey-9.1".parse().unwrap();
+        assert_eq!(split(b"#!LUA\nx", &valkey).unwrap(), (ScriptFlags::default(), &b"\nx"[..]));
+        for (source, error) in [
+            (&b"#!js\nx"[..], "ERR Could not find scripting engine 'js'"),
+            (b"#!\nx", "ERR Could not find scripting engine ''"),
+            (b"#!js x\n", "ERR Unknown lua shebang option: x"),
+            (b"#!\"lua\n", "ERR Invalid engine in script shebang"),
+        ] {
+            assert_eq!(refused(split(source, &valkey)), error);
+        }
+    }
+
     /// The expected errors are those of Redis 7.0.15.
     #[test]
     fn the_first_line_of_a_script_is_read_as_redis_reads_it() {
-        assert_eq!(split(b"return 1").unwrap(), (ScriptFlags::NO_SHEBANG, &b"return 1"[..]));
-        assert_eq!(split(b"#!\"lua\" flags=\nx").unwrap(), (ScriptFlags::default(), &b"\nx"[..]));
+        assert_eq!(split_as_redis(b"return 1").unwrap(), (ScriptFlags::NO_SHEBANG, &b"return 1"[..]));
+        assert_eq!(split_as_redis(b"#!\"lua\" flags=\nx").unwrap(), (ScriptFlags::default(), &b"\nx"[..]));
         let flags = ScriptFlags { no_writes: true, allow_oom: true, ..ScriptFlags::default() };
-        assert_eq!(split(b"#!lua flags=no-writes 'flags=allow-oom'\r\nx").unwrap(), (flags, &b"\nx"[..]));
+        assert_eq!(split_as_redis(b"#!lua flags=no-writes 'flags=allow-oom'\r\nx").unwrap(), (flags, &b"\nx"[..]));
         for (source, error) in [
             (&b"#!lua"[..], "ERR Invalid script shebang"),
             (b"#!lua\0x\n", "ERR Invalid script shebang"),
@@ -153,7 +178,7 @@ mod tests {
             (b"#!lua flags=NO-writes\n", "ERR Unexpected flag in script shebang: NO-writes"),
             (b"#!lua name=x\n", "ERR Unknown lua shebang option: name=x"),
         ] {
-            assert_eq!(refused(split(source)), error);
+            assert_eq!(refused(split_as_redis(source)), error);
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, plain};
 use crate::clients::acl::Acl;
+use crate::clients::instance::Instance;
 use crate::clients::session::{Client, Flow, Peer, Session, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
@@ -21,6 +22,27 @@ const HEAD: u64 = 16;
 /// Loads a file: a Redis snapshot, or commands.
 pub(super) fn load(engine: &Arc<Engine>, path: &Path) -> Result<(), Error> {
     Loader { engine, path }.load()
+}
+
+/// Loads what an earlier server has kept in `dbfilename`, if there is such a file.
+pub(super) fn load_kept(engine: &Arc<Engine>) -> Result<(), Error> {
+    let Instance { config, log, .. } = &*engine.instance;
+    let path = config.path("dir").unwrap_or_default().join(config.path("dbfilename").unwrap_or_default());
+    let refused = |reason: String| Error::Load { path: path.clone(), line: None, reason };
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refused(plain(&error))),
+        // A pipe would make the start wait.
+        Ok(found) if !found.is_file() => return Err(refused("it is no regular file".to_owned())),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(&path).map_err(|error| refused(plain(&error)))?;
+    if !is_snapshot(&bytes) {
+        return Err(refused("it is no snapshot".to_owned()));
+    }
+    Loader { engine, path: &path }.snapshot(&bytes)?;
+    log.notice(format!("DB loaded from disk: {}", path.display()));
+    Ok(())
 }
 
 struct Loader<'l> {

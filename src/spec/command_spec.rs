@@ -22,25 +22,29 @@ pub struct CommandSpec {
     pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
+    /// Flags of later releases, chosen like `later_usages`.
+    pub later_flags: &'static [(Since, &'static [Flag])],
     /// ACL categories that do not follow from the flags.
     pub categories: &'static [Category],
     /// Hints for clients, as COMMAND INFO lists them.
     pub tips: &'static [&'static str],
+    /// Hints of later releases, chosen like `later_usages`.
+    pub later_tips: &'static [(Since, &'static [&'static str])],
     /// The release that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once inside MULTI. Redis has no flag for that.
     pub never_queued: bool,
     /// Allowed for a RESP2 client that is subscribed.
     pub runs_subscribed: bool,
-    /// Selects the database that its first argument names.
-    pub selects_database: bool,
+    /// The databases that its arguments name.
+    pub databases: DatabaseArgs,
     /// May change the client name that the journal records.
     pub names_client: bool,
     /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
     pub refused_in_transaction_by_valkey_9: bool,
     /// For tests of servers only (COMMAND DOCS: `syscmd`).
     pub for_server_tests: bool,
-    /// The arguments that MONITOR and the journal hide.
+    /// The arguments that no record shows: see `redaction.rs`.
     pub secrets: Secrets,
     /// The arguments that are channels.
     pub channels: Channels,
@@ -67,12 +71,14 @@ impl CommandSpec {
             later_arities: &[],
             keys: &[],
             flags: &[],
+            later_flags: &[],
             categories: &[],
             tips: &[],
+            later_tips: &[],
             deprecated: None,
             never_queued: false,
             runs_subscribed: false,
-            selects_database: false,
+            databases: DatabaseArgs::None,
             names_client: false,
             refused_in_transaction_by_valkey_9: false,
             for_server_tests: false,
@@ -89,9 +95,21 @@ impl CommandSpec {
         Self { name, ..self }
     }
 
+    /// Whether the first release with the command gave it a flag: for flags that no release changes.
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// The flags in the release that a profile imitates.
+    #[inline]
+    pub fn flags_in(&self, profile: &Profile) -> &'static [Flag] {
+        in_release(self.flags, self.later_flags, profile)
+    }
+
+    /// The hints for clients in the release that a profile imitates.
+    pub fn tips_in(&self, profile: &Profile) -> &'static [&'static str] {
+        in_release(self.tips, self.later_tips, profile)
     }
 
     /// Whether a request reads keys whose names it computes while it runs.
@@ -103,21 +121,17 @@ impl CommandSpec {
     /// The arity in the release that a profile imitates.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {
-        if self.later_arities.is_empty() {
-            return self.arity;
-        }
-        let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.arity, |(_, arity)| *arity)
+        in_release(self.arity, self.later_arities, profile)
     }
 
     /// The usage in the release that a profile imitates.
     pub fn usage_in(&self, profile: &Profile) -> &'static str {
-        let later = self.later_usages.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.usage, |(_, usage)| usage)
+        in_release(self.usage, self.later_usages, profile)
     }
 
-    /// All ACL categories, in Redis's order: the row's own and those implied by its flags.
-    pub fn all_categories(&self) -> Vec<Category> {
+    /// All ACL categories in the release that a profile imitates, in Redis's order: the row's own and those implied by
+    /// its flags.
+    pub fn all_categories(&self, profile: &Profile) -> Vec<Category> {
         let implied = [
             (Flag::Write, &[Category::Write][..]),
             (Flag::ReadOnly, &[Category::Read]),
@@ -128,15 +142,22 @@ impl CommandSpec {
         let mut categories = self.categories.to_vec();
         // A command that only runs scripts is not in `@read`, even if it is read-only.
         let scripting = categories.contains(&Category::Scripting);
-        let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
+        let flags = self.flags_in(profile);
+        let implies = |flag| flags.contains(&flag) && !(flag == Flag::ReadOnly && scripting);
         for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
             categories.extend_from_slice(implied);
         }
-        categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });
+        categories.push(if flags.contains(&Flag::Fast) { Category::Fast } else { Category::Slow });
         categories.sort_unstable();
         categories.dedup();
         categories
     }
+}
+
+/// What the release that a profile imitates has: the last of the later values that it has, or the first value.
+#[inline]
+pub(super) fn in_release<T: Copy>(first: T, later: &[(Since, T)], profile: &Profile) -> T {
+    later.iter().rev().find(|(since, _)| profile.has(*since)).map_or(first, |(_, later)| *later)
 }
 
 /// What a command's function receives, and so what it may touch. The function itself is in `commands`.
@@ -191,12 +212,22 @@ pub enum Secrets {
     Credentials,
     /// Those of the option AUTH (HELLO).
     Handshake,
-    /// All but the first (ACL SETUSER).
+    /// All (ACL SETUSER).
     UserRules,
     /// The values of secret settings (CONFIG SET).
     Settings,
     /// None, but the reply may contain secret settings (CONFIG GET).
     SettingsInReply,
+    /// None, but the reply is a password (ACL GENPASS).
+    Reply,
+    /// A script that may contain passwords, and what it is given (EVAL).
+    Script,
+    /// Those of a request that begins at this word (ACL DRYRUN).
+    Request {
+        at: usize,
+    },
+    /// Those of requests anywhere among the words (REDOUBLE).
+    Requests,
 }
 
 /// The arguments that are channels, for ACL checks.
@@ -209,6 +240,21 @@ pub enum Channels {
     All,
     /// All of them, as patterns (PSUBSCRIBE).
     Patterns,
+}
+
+/// The arguments that are numbers of databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseArgs {
+    /// The command works on the selected database, if on any.
+    None,
+    /// The first one, which the connection then uses (SELECT).
+    Selected,
+    /// The words at these positions.
+    At(&'static [usize]),
+    /// What follows each `DB` among the options behind the third word (COPY).
+    Options,
+    /// The command works on every database (FLUSHALL).
+    All,
 }
 
 /// The number of words in a request, the command name included.
@@ -240,6 +286,7 @@ impl Arity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     Bitmap,
+    Cluster,
     Connection,
     Control,
     Generic,
@@ -261,6 +308,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Self::Bitmap => "bitmap",
+            Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Control => "redouble",
             Self::Generic => "generic",
@@ -298,6 +346,7 @@ pub enum Flag {
     NoAuth,
     MayReplicate,
     NoMandatoryKeys,
+    NoAsyncLoading,
     NoMulti,
     MovableKeys,
     AllowBusy,
@@ -321,6 +370,7 @@ impl Flag {
             Self::NoAuth => "no_auth",
             Self::MayReplicate => "may_replicate",
             Self::NoMandatoryKeys => "no_mandatory_keys",
+            Self::NoAsyncLoading => "no_async_loading",
             Self::NoMulti => "no_multi",
             Self::MovableKeys => "movablekeys",
             Self::AllowBusy => "allow_busy",

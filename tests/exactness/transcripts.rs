@@ -50,6 +50,7 @@ macro_rules! alone {
 checked! {
     acl_default_user
     acl_log
+    acl_other_commands
     acl_permissions
     acl_users
     arity
@@ -60,11 +61,15 @@ checked! {
     client_eviction
     client_kill
     client_pause
+    cluster
     command
     config
     connection
     counters
     debug
+    debug_reload
+    debug_switches
+    debug_values
     dump_restore
     dump_restore_streams
     dump_restore_types
@@ -92,9 +97,12 @@ checked! {
     lock_sorted_set
     lock_tokens
     lock_unique_jobs
+    modules
     monitor
     notifications
     object
+    output_limit
+    overdue
     protocol_errors
     pubsub
     pubsub_resp3
@@ -116,6 +124,7 @@ checked! {
     streams
     string_ranges
     strings
+    swapdb
     tracking
     transactions
     unblock
@@ -124,13 +133,20 @@ checked! {
 
 alone! {
     acl_7_2
+    debug_alone
     field_lifetimes
     lifetimes
+    lists_7_2
+    not_persistent
     redis_7_2
+    redis_7_2_scripts
+    redis_7_4_streams
+    redis_8_lag
     redis_8_locks
     redis_8_numbers
+    redis_8_scripts
+    redis_8_streams
     redis_field_times
-    redouble_save
     redouble_audit
     redouble_clock
     redouble_explore
@@ -141,13 +157,21 @@ alone! {
     redouble_journal
     redouble_locks
     redouble_reset
+    redouble_save
     redouble_space
     sorted_sets_7_2
+    time_stands
     valkey_8_locks
+    valkey_acl_databases
+    valkey_clients
+    valkey_cluster
     valkey_connection
     valkey_field_times
+    valkey_inline
     valkey_locks
     valkey_numbers
+    valkey_polygons
+    valkey_scripts
 }
 
 #[test]

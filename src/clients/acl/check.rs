@@ -11,12 +11,16 @@ use crate::spec::{Channels, CommandSpec};
 /// Why a request is denied, the least specific reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
+    /// The word at this position names a database without permission; 0 if the selected one is.
+    Database(usize),
     Command,
     /// The word at this position is a key without the needed permission.
     Key(usize),
     /// The word at this position is a channel without permission.
     Channel(usize),
 }
+
+const NO_DATABASE: CommandError = CommandError::fixed("NOPERM No permissions to access database");
 
 impl Denial {
     /// The error reply of a denied command.
@@ -30,6 +34,7 @@ impl Denial {
                 }
                 Self::Key(_) => CommandError::fixed("NOPERM No permissions to access a key"),
                 Self::Channel(_) => CommandError::fixed("NOPERM No permissions to access a channel"),
+                Self::Database(_) => NO_DATABASE,
             };
         }
         match self {
@@ -44,6 +49,7 @@ impl Denial {
             Self::Channel(_) => CommandError::fixed(
                 "NOPERM this user has no permissions to access one of the channels used as arguments",
             ),
+            Self::Database(_) => NO_DATABASE,
         }
     }
 
@@ -53,6 +59,7 @@ impl Denial {
             Self::Command => "no permission to execute the command or subcommand",
             Self::Key(_) => "no permission to touch the specified keys",
             Self::Channel(_) => "no permission to access one of the channels used as arguments to the command",
+            Self::Database(_) => "no permission",
         };
         CommandError::new(format!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
@@ -71,6 +78,7 @@ impl Denial {
             Self::Command => "can't run this command or subcommand",
             Self::Key(_) => "can't access at least one of the keys mentioned in the command arguments",
             Self::Channel(_) => "can't publish to the channel mentioned in the command",
+            Self::Database(_) => "can't access the database",
         };
         format!("The user executing the script {reason}").into_bytes()
     }
@@ -79,6 +87,11 @@ impl Denial {
     pub fn foretold(self, profile: &Profile, user: &[u8], command: &str, words: Words<'_>) -> Vec<u8> {
         let who = if profile.since_redis(7, 2) { [b"User ", user].concat() } else { b"This user".to_vec() };
         let (verb, what, kind) = match self {
+            Self::Database(at) => {
+                let word = words.get(at).unwrap_or_default();
+                return [&who, &b" has no permissions to access database "[..], crate::protocol::until_nul(word)]
+                    .concat();
+            }
             Self::Command => ("run", command.as_bytes(), "command"),
             Self::Key(at) => ("access", words.get(at).unwrap_or_default(), "key"),
             Self::Channel(at) => ("access", words.get(at).unwrap_or_default(), "channel"),
@@ -93,6 +106,7 @@ impl Denial {
             Self::Command => "command",
             Self::Key(_) => "key",
             Self::Channel(_) => "channel",
+            Self::Database(_) => "database",
         }
     }
 }
@@ -102,10 +116,10 @@ fn container(command: &str) -> &str {
 }
 
 /// The positions of a request's keys, each with the access to it. Empty if the request is malformed.
-pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>) -> SmallVec<[(usize, Access); 4]> {
+pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>, profile: &Profile) -> SmallVec<[(usize, Access); 4]> {
     let mut found = SmallVec::new();
     for keys in spec.keys {
-        let flags = keys.flags_of(words);
+        let flags = keys.flags_of(words, profile);
         if flags.contains(&"not_key") {
             continue;
         }

@@ -43,7 +43,7 @@ pub struct DenialLog {
 }
 
 /// The reasons, in the order in which INFO counts them.
-pub const REASONS: [&str; 4] = ["auth", "command", "key", "channel"];
+pub const REASONS: [&str; 5] = ["auth", "command", "key", "channel", "database"];
 
 /// How many of the newest entries are searched for an equal denial, and the greatest age of a match.
 const NEAR: usize = 10;

@@ -2,6 +2,7 @@
 
 mod check;
 mod commands;
+mod databases;
 mod file;
 mod log;
 mod password;
@@ -25,8 +26,9 @@ use crate::spec::{CommandSpec, Table};
 
 pub use check::Denial;
 pub use commands::{Commands, category};
+pub use databases::DatabaseContext;
 pub use log::{Case, DenialLog, Entry};
-pub use selector::{Selector, is_one_word};
+pub use selector::{DATABASE_RULES, Selector, is_one_word};
 pub use user::{Rules, User};
 
 /// The user of clients that have not authenticated.
@@ -43,6 +45,7 @@ pub enum RuleError {
     NoSuchPassword,
     Hash,
     PartOfSubcommand,
+    DatabaseRange,
 }
 
 impl fmt::Display for RuleError {
@@ -63,6 +66,7 @@ impl fmt::Display for RuleError {
                 "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
             }
             Self::PartOfSubcommand => "Allowing first-arg of a subcommand is not supported",
+            Self::DatabaseRange => "The provided database ID is out of range",
         })
     }
 }
@@ -196,18 +200,36 @@ impl Acl {
 
     /// Whether a user may run a command with these arguments.
     #[inline]
-    pub fn may_run(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
-        if user.is_unrestricted() { Ok(()) } else { self.check(user, spec, words) }
+    pub fn may_run(
+        &self,
+        user: &User,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> Result<(), Denial> {
+        if user.is_unrestricted() { Ok(()) } else { self.check(user, spec, words, databases) }
     }
 
     /// Whether a user that runs this command may also read keys that its arguments do not name.
-    pub fn may_read_all_keys(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> bool {
-        user.is_unrestricted() || user.rules().reads_all_keys(&self.commands, spec, words)
+    pub fn may_read_all_keys(
+        &self,
+        user: &User,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> bool {
+        user.is_unrestricted() || user.rules().reads_all_keys(&self.commands, spec, words, databases)
     }
 
     #[cold]
-    fn check(&self, user: &User, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
-        user.rules().check(&self.commands, spec, words)
+    fn check(
+        &self,
+        user: &User,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> Result<(), Denial> {
+        user.rules().check(&self.commands, spec, words, databases)
     }
 
     /// Creates or changes a user: applies all of the rules, or none.
@@ -275,7 +297,7 @@ impl Acl {
     /// Replaces all users by those in a file, or none if the file has errors. Returns the removed users. As in Redis
     /// 7.0, these are all except the default user, even if the file has a user of the same name.
     pub fn load(&self, path: &Path) -> Result<Vec<Arc<User>>, Vec<u8>> {
-        let text = std::fs::read(path).map_err(|error| {
+        let text = crate::base::files::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{}': {}", path.display(), plain(&error)).into_bytes()
         })?;
         let mut loaded = file::parse(&self.commands, self.all_channels(), &text, &path.display())?;

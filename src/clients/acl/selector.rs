@@ -3,7 +3,9 @@
 use super::RuleError;
 use super::check::{Denial, channels_of, keys_of};
 use super::commands::{CommandSet, Commands};
+use super::databases::{AllowedDatabases, DatabaseContext};
 use crate::base::glob;
+use crate::base::profile::Since;
 use crate::protocol::{Words, is_blank, until_nul};
 use crate::spec::CommandSpec;
 
@@ -16,7 +18,11 @@ pub struct Selector {
     pub keys: Vec<KeyPattern>,
     pub all_channels: bool,
     pub channels: Vec<Vec<u8>>,
+    pub databases: AllowedDatabases,
 }
+
+/// Rules about databases.
+pub const DATABASE_RULES: Since = Since::valkey(9, 1, 0);
 
 /// A pattern of keys, and the allowed access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,19 +50,25 @@ impl Selector {
     }
 
     pub fn is_everything(&self, commands: &Commands) -> bool {
-        self.all_keys && self.all_channels && self.commands.is_all(commands)
+        self.all_keys && self.all_channels && self.databases == AllowedDatabases::All && self.commands.is_all(commands)
     }
 
     /// Applies a rule for commands, keys or channels.
     pub fn apply(&mut self, commands: &Commands, rule: &[u8]) -> Result<(), RuleError> {
         let word = until_nul(rule);
+        let has_databases = commands.profile().has(DATABASE_RULES);
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         match () {
             () if is("allkeys") || is("~*") => (self.all_keys, self.keys) = (true, Vec::new()),
             () if is("resetkeys") => (self.all_keys, self.keys) = (false, Vec::new()),
             () if is("allchannels") || is("&*") => (self.all_channels, self.channels) = (true, Vec::new()),
             () if is("resetchannels") => (self.all_channels, self.channels) = (false, Vec::new()),
+            () if is("alldbs") && has_databases => self.databases = AllowedDatabases::All,
+            () if is("resetdbs") && has_databases => self.databases = AllowedDatabases::none(),
             () => match rule {
+                [b'd' | b'D', b'b' | b'B', b'=', ..] if has_databases => {
+                    self.databases = AllowedDatabases::parse(&word[3..])?;
+                }
                 [b'~' | b'%', ..] if self.all_keys => return Err(RuleError::AfterAllKeys),
                 [b'~', pattern @ ..] => self.allow_keys(pattern, Access { read: true, write: true })?,
                 [b'%', rest @ ..] => {
@@ -93,12 +105,19 @@ impl Selector {
     }
 
     /// Checks a request. The error is the reason of the denial.
-    pub fn check(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
+    pub fn check(
+        &self,
+        commands: &Commands,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> Result<(), Denial> {
+        self.databases.check(spec, words, databases).map_err(Denial::Database)?;
         if !self.commands.allows(commands, spec, words) {
             return Err(Denial::Command);
         }
         if !self.all_keys {
-            for (at, access) in keys_of(spec, words) {
+            for (at, access) in keys_of(spec, words, commands.profile()) {
                 if !words.get(at).is_some_and(|key| self.allows_key(key, access)) {
                     return Err(Denial::Key(at));
                 }
@@ -117,9 +136,15 @@ impl Selector {
     }
 
     /// Whether it allows a request and reads of every key.
-    pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
+    pub fn reads_all_keys(
+        &self,
+        commands: &Commands,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> bool {
         let everything = |known: &KeyPattern| known.access.read && known.pattern == b"*";
-        (self.all_keys || self.keys.iter().any(everything)) && self.check(commands, spec, words).is_ok()
+        (self.all_keys || self.keys.iter().any(everything)) && self.check(commands, spec, words, databases).is_ok()
     }
 
     fn allows_key(&self, key: &[u8], access: Access) -> bool {
@@ -167,6 +192,7 @@ impl Selector {
             parts.push(b"resetchannels".to_vec());
         }
         parts.push(self.describe_channels());
+        parts.extend(self.databases.rule().map(String::into_bytes));
         parts.push(self.commands.describe(commands));
         parts.retain(|part| !part.is_empty());
         parts.join(&b' ')

@@ -6,6 +6,7 @@ use std::sync::{Arc, RwLock};
 use super::RuleError;
 use super::check::Denial;
 use super::commands::Commands;
+use super::databases::DatabaseContext;
 use super::password::Password;
 use super::selector::Selector;
 use crate::base::profile::Family;
@@ -101,10 +102,16 @@ impl Rules {
     }
 
     /// Checks a request. The error is the most specific reason of the selectors.
-    pub fn check(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> Result<(), Denial> {
-        let mut reason = Denial::Command;
+    pub fn check(
+        &self,
+        commands: &Commands,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> Result<(), Denial> {
+        let mut reason = Denial::Database(0);
         for selector in &self.selectors {
-            match selector.check(commands, spec, words) {
+            match selector.check(commands, spec, words, databases) {
                 Ok(()) => return Ok(()),
                 Err(denial) => reason = reason.max(denial),
             }
@@ -113,8 +120,14 @@ impl Rules {
     }
 
     /// Whether a selector that allows a request also allows reads of every key.
-    pub fn reads_all_keys(&self, commands: &Commands, spec: &CommandSpec, words: Words<'_>) -> bool {
-        self.selectors.iter().any(|selector| selector.reads_all_keys(commands, spec, words))
+    pub fn reads_all_keys(
+        &self,
+        commands: &Commands,
+        spec: &CommandSpec,
+        words: Words<'_>,
+        databases: DatabaseContext,
+    ) -> bool {
+        self.selectors.iter().any(|selector| selector.reads_all_keys(commands, spec, words, databases))
     }
 
     /// Whether a channel may be subscribed to.

@@ -17,6 +17,9 @@ impl OutputLimit {
     /// Redis counts only what exceeds the 16 KiB reply buffer that every client has.
     const FREE: usize = 16 << 10;
 
+    /// The most unsent output of a client that has yet to authenticate.
+    pub const UNAUTHENTICATED: usize = Self::FREE + 1024;
+
     pub fn new(hard: usize, soft: usize, seconds: i64) -> Self {
         let limit = Self { hard: AtomicUsize::new(0), soft: AtomicUsize::new(0), seconds: AtomicI64::new(0) };
         limit.set(hard, soft, seconds);

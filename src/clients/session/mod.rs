@@ -17,7 +17,7 @@ use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
@@ -32,6 +32,8 @@ pub struct Session {
     /// The client's user: the default user, until it authenticates as another.
     pub user: Arc<User>,
     pub authenticated: bool,
+    /// Who the client is to the root world, for what touches the process.
+    pub at_root: AtRoot,
     pub replies: Replies,
     /// CLIENT NO-TOUCH: reading a key does not count as using it.
     pub no_touch: bool,
@@ -60,6 +62,18 @@ pub struct Session {
     pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
+}
+
+/// Who a client is to the root world. A space has users of its own, and any client may make some there: they say nothing
+/// about what the client may do to the process and its files.
+#[derive(Clone)]
+pub enum AtRoot {
+    /// The session is in the root world, with the user that it has.
+    Here,
+    /// The session is in a space, and its client has authenticated as this user of the root world.
+    As(Arc<User>),
+    /// The session is in a space, and its client has logged out.
+    Nobody,
 }
 
 /// What CLIENT REPLY asked for.
@@ -97,6 +111,8 @@ pub struct Transaction {
     pub broken: bool,
     /// Bytes held by the queue, for limits and CLIENT LIST.
     pub size: usize,
+    /// The database that the last queued SELECT names.
+    pub selected: Option<u32>,
 }
 
 /// A command that is queued for EXEC. Its options are parsed when it runs.
@@ -122,6 +138,7 @@ impl Session {
             protocol: Protocol::Resp2,
             user: Arc::clone(user),
             authenticated: user.is_open(),
+            at_root: AtRoot::Here,
             replies: Replies::On,
             no_touch: false,
             transaction: None,
@@ -139,6 +156,12 @@ impl Session {
             is_driven: false,
             counters,
         }
+    }
+
+    /// The database in which a command runs that is queued, or run, now.
+    pub fn database(&self) -> u32 {
+        let queued = self.transaction.as_ref().filter(|_| !self.executing);
+        queued.and_then(|transaction| transaction.selected).unwrap_or(self.db)
     }
 
     /// Changes the protocol. Others that send to the connection see it at once.

@@ -29,7 +29,7 @@ use crate::base::profile::Since;
 use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 use words::{is_keyword, option_names, spelled};
 
 pub(super) const ROWS: &[Command] = &[REDOUBLE];
@@ -139,6 +139,7 @@ impl Power {
             since: Since::redis(1, 0, 0),
             arity: self.arity,
             flags: FLAGS,
+            secrets: Secrets::Requests,
             ..CommandSpec::new(self.name)
         }
     }

@@ -59,7 +59,7 @@ fn is_command(call: &Call<'_>, word: &[u8], words: &str) -> bool {
 
 /// The row of a command that can be meant: no rule is about the test powers themselves.
 fn found(call: &Call<'_>, name: &[u8]) -> Option<&'static CommandSpec> {
-    call.table.find_full(name).map(|(_, row)| row).filter(|row| row.group != Group::Control)
+    call.table.find_full_original(name).filter(|row| row.group != Group::Control)
 }
 
 fn add_command(pattern: Pattern, call: &Call<'_>, name: &[u8]) -> Result<Pattern, CommandError> {
@@ -80,6 +80,6 @@ fn members(call: &Call<'_>, category: Category) -> impl Iterator<Item = String> 
         let subs = call.table.subs(row).map(move |sub| (format!("{}|{}", row.name, sub.name), sub));
         std::iter::once((row.name.to_owned(), row)).filter(|(_, row)| !row.is_container).chain(subs)
     });
-    let chosen = named.filter(move |(_, row)| row.all_categories().contains(&category));
+    let chosen = named.filter(move |(_, row)| row.all_categories(call.table.profile()).contains(&category));
     chosen.map(|(name, _)| name)
 }

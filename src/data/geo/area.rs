@@ -35,7 +35,8 @@ impl Area {
     /// The bounding box of a search.
     fn around(search: &Search) -> Self {
         let center = search.center;
-        let (width, height) = match search.shape {
+        let (width, height) = match &search.shape {
+            Shape::Polygon(polygon) => return polygon.bounds(),
             Shape::Circle { radius } => (radius * search.unit, radius * search.unit),
             Shape::Box { width, height } => (width / 2.0 * search.unit, height / 2.0 * search.unit),
         };
@@ -68,8 +69,9 @@ impl Search {
     /// The score ranges that cover the shape, in Redis's order.
     pub fn areas(&self) -> ArrayVec<Range<f64>, 9> {
         let bounds = Area::around(self);
-        let radius = match self.shape {
-            Shape::Circle { radius } => radius,
+        let radius = match &self.shape {
+            Shape::Polygon(polygon) => polygon.reach(),
+            Shape::Circle { radius } => *radius,
             Shape::Box { width, height } => ((width / 2.0) * (width / 2.0) + (height / 2.0) * (height / 2.0)).sqrt(),
         };
         let mut steps = steps_for(radius * self.unit, self.center.latitude);

@@ -5,9 +5,13 @@
 
 mod area;
 mod hash;
+mod polygon;
 
 pub use hash::standard_hash;
 use hash::{Cell, MOST_STEPS};
+pub use polygon::Polygon;
+
+use std::sync::Arc;
 
 const LATITUDES: (f64, f64) = (-85.051_128_78, 85.051_128_78);
 const LONGITUDES: (f64, f64) = (-180.0, 180.0);
@@ -22,14 +26,15 @@ pub struct Point {
 }
 
 /// The shape of a search; its lengths are in `Search::unit`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Shape {
     Circle { radius: f64 },
     Box { width: f64, height: f64 },
+    Polygon(Arc<Polygon>),
 }
 
 /// A search for positions around a center.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Search {
     pub center: Point,
     pub shape: Shape,
@@ -77,7 +82,7 @@ impl Search {
     /// The distance of a position from the center in meters, if the shape covers it.
     pub fn distance_within(&self, point: Point) -> Option<f64> {
         let center = self.center;
-        match self.shape {
+        match &self.shape {
             Shape::Circle { radius } => {
                 let distance = center.distance(point);
                 if distance > radius * self.unit { None } else { Some(distance) }
@@ -89,6 +94,7 @@ impl Search {
                 let beside = Point { longitude: center.longitude, ..point };
                 if point.distance(beside) > width * self.unit / 2.0 { None } else { Some(center.distance(point)) }
             }
+            Shape::Polygon(polygon) => polygon.contains(point).then(|| center.distance(point)),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Settings of the keyspace. They are atomics, because CONFIG SET changes them while commands read them.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-use super::notifications::{COUNTS_USES, OWN_INTEGERS, SUMS_MEMORY};
+use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, OWN_INTEGERS, SUMS_MEMORY};
 use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
+use crate::data::rdb::Checksums;
 
 /// The settings of the keyspace that CONFIG SET can change.
 pub struct Settings {
@@ -14,8 +15,12 @@ pub struct Settings {
     pub encoding_limits: EncodingLimits,
     pub eviction: EvictionSettings,
     pub frequency: FrequencySettings,
-    /// The notifications that views make, as bits: event classes, channels, changes of keys; and what else keys need at
-    /// each use.
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: the size from which an element of a list is a node of its own. 0: the default.
+    pub packed_threshold: AtomicUsize,
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: RESTORE takes a payload with a wrong checksum.
+    pub skip_checksums: AtomicBool,
+    /// The notifications that views make, as bits: event classes, channels, changes of keys; a pause of expiry, and what
+    /// else keys need at each use.
     notifications: AtomicU32,
 }
 
@@ -66,6 +71,8 @@ impl Default for Settings {
             encoding_limits: EncodingLimits::default(),
             eviction: EvictionSettings::default(),
             frequency: FrequencySettings::default(),
+            packed_threshold: AtomicUsize::new(0),
+            skip_checksums: AtomicBool::new(false),
             notifications: AtomicU32::new(0),
         }
     }
@@ -80,7 +87,14 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) & !(COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY) != 0
+        const OTHERS: u32 = EXPIRY_PAUSED | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY;
+        self.notifications.load(Ordering::Acquire) & !OTHERS != 0
+    }
+
+    /// Restores the defaults of what only DEBUG changes.
+    pub fn reset_debug(&self) {
+        self.packed_threshold.store(0, Ordering::Relaxed);
+        self.skip_checksums.store(false, Ordering::Relaxed);
     }
 
     /// The limits of the encodings of sets, for a profile.
@@ -108,7 +122,12 @@ impl Settings {
     /// The limits of the encodings of lists, for a profile.
     pub fn list_limits(&self, profile: &Profile) -> ListLimits {
         let setting = self.encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
-        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+        let plain_from = match self.packed_threshold.load(Ordering::Relaxed) {
+            0 if profile.since_redis(7, 2) => 0,
+            0 => 1 << 30,
+            size => size,
+        };
+        ListLimits { chunk: ChunkLimit::of(setting), plain_from, packs: profile.since_redis(7, 2) }
     }
 
     /// The limits of the encodings of sorted sets, for a profile.
@@ -123,6 +142,11 @@ impl Settings {
     /// The most bytes of a sparse HyperLogLog.
     pub fn sparse_limit(&self) -> usize {
         number(&self.encoding_limits.hll_sparse_max_bytes)
+    }
+
+    /// Whether RESTORE verifies checksums.
+    pub fn checksums(&self) -> Checksums {
+        if self.skip_checksums.load(Ordering::Relaxed) { Checksums::Ignored } else { Checksums::Verified }
     }
 
     #[inline]

@@ -25,13 +25,16 @@ use tokio::io::ReadBuf;
 use super::node::Node;
 use super::stream::Stream;
 use crate::base::clock::Alarm;
+use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
-use crate::protocol::Framer;
+use crate::protocol::{Framer, Quoting};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
+/// The first Valkey in which text may follow a quote in an inline request.
+const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
 
@@ -95,13 +98,14 @@ enum State {
 
 impl Connection {
     pub(super) fn new(node: Arc<Node>, thread: usize, session: Box<Session>, stream: Stream) -> Self {
+        let splices_quotes = node.root().instance.profile.has(SPLICES_QUOTES);
         Self {
             engine: Arc::clone(node.root()),
             node,
             thread,
             session,
             stream,
-            framer: Framer::default(),
+            framer: Framer::new(if splices_quotes { Quoting::Valkey } else { Quoting::Redis }),
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,

@@ -5,6 +5,7 @@ use super::{Location, View};
 use crate::base::random;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{COUNTS_USES, EventClass};
+use crate::data::keyspace::store::hash_of;
 use crate::data::keyspace::usage::Usage;
 
 impl View<'_> {
@@ -17,6 +18,14 @@ impl View<'_> {
     pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
         let at = self.find(key)?;
         Some(self.entry(at))
+    }
+
+    /// The entry, even if it has expired; then it stays. No access, no hit or miss.
+    pub fn peek_even_expired(&mut self, key: &[u8]) -> Option<&Entry> {
+        let hash = hash_of(key);
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
+        let shard = &self.locked[lock].shard;
+        Some(shard.entry(shard.find(hash, key)?))
     }
 
     /// The entry, read for its value: an access, and a hit or miss.

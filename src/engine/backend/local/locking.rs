@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Local;
+use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::Session;
 use crate::data::keyspace::{Busy, LockedShard, Scope, View};
@@ -11,6 +12,13 @@ use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag};
 
 impl Local {
+    /// Whether a session's user may read keys that the arguments of a command do not name.
+    pub(super) fn may_read_all_keys(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let Instance { acl, keyspace, .. } = &*self.instance;
+        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        acl.may_read_all_keys(&session.user, spec, words, databases)
+    }
+
     /// Locks the only key of a command, unless a client is blocked on any key.
     #[inline]
     pub(super) fn lock_only_key(
@@ -40,7 +48,7 @@ impl Local {
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
         if spec.computes_keys(words) {
             let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
-            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            view.set_confined(!self.may_read_all_keys(session, spec, words));
             return Ok(view);
         }
         let view = keyspace.lock(Scope::Hashes(&hashes), session.db, clock)?;

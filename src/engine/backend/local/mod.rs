@@ -2,8 +2,8 @@
 //! blocked on what it wrote.
 //!
 //! Begin with [`Local::execute`]. [`locking`] chooses the locks, [`transaction`] runs EXEC, [`script`] EVAL and related
-//! commands, [`fibers`] gives these a stack of their own, [`eviction`] evicts keys in front of commands, [`blocking`] serves blocked clients, [`tracking`] remembers
-//! the reads of caching clients.
+//! commands, [`fibers`] gives these a stack of their own, [`eviction`] evicts keys in front of commands, [`blocking`]
+//! serves blocked clients, [`tracking`] remembers the reads of caching clients.
 
 mod blocking;
 mod eviction;
@@ -56,7 +56,11 @@ impl Local {
     pub fn cron(&self) {
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
-        if instance.active_expire.load(Ordering::Relaxed)
+        if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
+            return;
+        }
+        if instance.debug_switches.active_expire.load(Ordering::Relaxed)
+            && instance.paused().is_none()
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
@@ -160,9 +164,10 @@ impl Local {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
+                let mut interpreters = self.interpreters()?;
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(&mut view, &mut call, &mut args);
+                let result = run(&mut view, Some(&mut interpreters), &mut call, &mut args);
                 self.finish_view(&mut view, session);
                 write(result, session, out)
             }
@@ -207,8 +212,11 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        if !self.instance.profile.since_redis(7, 2) {
+            view.set_instant(self.instance.clock.micros());
+        }
         if spec.computes_keys(words) {
-            view.set_confined(!self.instance.acl.may_read_all_keys(&session.user, spec, words));
+            view.set_confined(!self.may_read_all_keys(session, spec, words));
         }
         let mut flow = Flow::Continue;
         let error = match self.handlers.of(row.id) {
@@ -244,7 +252,7 @@ impl Local {
             Handler::Debug(run) => {
                 view.extend_scope(Scope::Everything);
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(view, &mut call, &mut args);
+                let result = run(view, None, &mut call, &mut args);
                 write(result, session, out)
             }
             // Only UNWATCH is ever queued, and EXEC has dropped the watched keys already.
@@ -295,7 +303,7 @@ impl Local {
     /// reader.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
+        if instance.keyspace.waiters().is_empty() || !instance.debug_switches.active_expire.load(Ordering::Relaxed) {
             return None;
         }
         // A key exists through the millisecond of its deadline.

@@ -11,6 +11,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
+use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -21,14 +22,11 @@ use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{
-    BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
-    Yielder,
+    BusyScript, Host, Interpreters, Invocation, KillReason, Origin, Random, ScratchBuffers, Script, ScriptFlags,
+    ScriptKind, Yielder, texts,
 };
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
-const UNKNOWN: CommandError = CommandError::fixed("ERR Unknown Redis command called from script");
-const WRONG_ARITY: CommandError = CommandError::fixed("ERR Wrong number of args calling Redis command from script");
-const NOT_FROM_SCRIPT: CommandError = CommandError::fixed("ERR This Redis command is not allowed from script");
 const READ_ONLY: CommandError = CommandError::fixed("ERR Write commands are not allowed from read-only scripts.");
 const WRITES: CommandError = CommandError::fixed("ERR Can not execute a script with write flag using *_ro command.");
 const NO_FUNCTION: CommandError = CommandError::fixed("ERR Function not found");
@@ -83,7 +81,7 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            front.feed_monitors_ahead(session, args.spec(), args.words());
+            front.feed_monitors_ahead(session, args.words());
         }
         let is_told = session.in_flight.trace.is_open();
         if is_told {
@@ -150,13 +148,13 @@ impl Local {
         let (script, read_only, (keys, arguments)) = match which {
             Which::Eval { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
-                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+                (interpreters.eval(profile).load(text, Origin::Eval)?.clone(), read_only, words)
             }
-            Which::EvalSha { .. } if text.len() != 40 => return Err(CommandError::NO_SCRIPT),
+            Which::EvalSha { .. } if text.len() != 40 => return Err(texts::no_script(profile)),
             Which::EvalSha { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
                 let known = interpreters.started_eval().and_then(|interpreter| interpreter.find(text));
-                (known.cloned().ok_or(CommandError::NO_SCRIPT)?, read_only, words)
+                (known.cloned().ok_or_else(|| texts::no_script(profile))?, read_only, words)
             }
             Which::Function { read_only } => {
                 let known = interpreters.started_functions().and_then(|libraries| libraries.find(text));
@@ -171,7 +169,7 @@ impl Local {
     fn declared_flags(&self, spec: &CommandSpec, words: Words<'_>) -> Option<ScriptFlags> {
         let CommandKind::Script(which) = spec.kind else { return None };
         let flags = match (which, words.get(1)?) {
-            (Which::Eval { .. }, text) => ScriptFlags::of(text)?,
+            (Which::Eval { .. }, text) => ScriptFlags::of(text, &self.instance.profile)?,
             (Which::EvalSha { .. }, name) => self.interpreters().ok()?.started_eval()?.find(name)?.flags,
             (Which::Function { .. }, name) => self.interpreters().ok()?.started_functions()?.find(name)?.flags,
         };
@@ -210,6 +208,9 @@ impl Local {
         }
         if read_only {
             return Err(WRITES);
+        }
+        if self.instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
         }
         if !flags.allow_oom && self.is_out_of_memory(session) {
             return Err(NO_ROOM_FOR_SCRIPT);
@@ -329,21 +330,25 @@ impl ScriptHost<'_, '_, '_> {
 
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
-        let arity = spec.arity_in(&self.local.instance.profile);
+        let profile = &self.local.instance.profile;
+        let (arity, flags) = (spec.arity_in(profile), spec.flags_in(profile));
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
-            return Err(WRONG_ARITY);
+            return Err(texts::wrong_arity(profile));
         }
-        if spec.has_flag(Flag::NoScript) {
-            return Err(NOT_FROM_SCRIPT);
+        if flags.contains(&Flag::NoScript) && !self.may_run_noscript(spec) {
+            return Err(texts::not_from_script(profile));
         }
         self.front.permit_in_script(session, spec, words)?;
         let instance = &self.local.instance;
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
+        if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
+        }
         // A script that has written is not stopped in the middle.
         let may_grow = self.may_grow || self.has_written.get();
-        if !may_grow && spec.has_flag(Flag::DenyOom) && self.local.is_out_of_memory(session) {
+        if !may_grow && flags.contains(&Flag::DenyOom) && self.local.is_out_of_memory(session) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         if spec.has_flag(Flag::Write) {
@@ -351,6 +356,25 @@ impl ScriptHost<'_, '_, '_> {
             instance.scripts.note_write();
         }
         Ok(())
+    }
+
+    /// Whether DEBUG SET-DISABLE-DENY-SCRIPTS allows a command. It never allows what needs the interpreters, which the
+    /// script holds, nor what changes the connection, which is the caller's.
+    #[cold]
+    fn may_run_noscript(&self, spec: &CommandSpec) -> bool {
+        let needs_caller = [Flag::NoAuth, Flag::PubSub, Flag::NoMulti].into_iter().any(|flag| spec.has_flag(flag));
+        let is_possible = match spec.kind {
+            CommandKind::Transaction(_) | CommandKind::Script(_) | CommandKind::Library | CommandKind::Container => {
+                false
+            }
+            CommandKind::Keys
+            | CommandKind::Blocking
+            | CommandKind::Database
+            | CommandKind::Everything
+            | CommandKind::Connection
+            | CommandKind::Debug => !needs_caller && !spec.never_queued,
+        };
+        is_possible && self.local.instance.debug_switches.noscript_in_scripts.load(Ordering::Relaxed)
     }
 
     /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.
@@ -365,7 +389,7 @@ impl ScriptHost<'_, '_, '_> {
         let checked = match local.table.row_of(words) {
             None => {
                 front.count_unsupported(words);
-                Err(UNKNOWN)
+                Err(texts::unknown_command(&local.instance.profile))
             }
             Some(row) => self
                 .admit(session, row.spec, words)
@@ -453,9 +477,14 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
-        let acl = &self.local.instance.acl;
-        Some(acl.may_run(&self.inner.borrow().session.user, spec, words).is_ok())
+        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let spec = match self.local.table.row_of(words) {
+            Some(ResolvedRow { spec, .. }) => spec,
+            None => acl.commands().absent_row(words)?.0,
+        };
+        let session = &self.inner.borrow().session;
+        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
     fn log(&self, level: Level, text: &str) {

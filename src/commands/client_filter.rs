@@ -1,0 +1,235 @@
+//! The filters of CLIENT LIST and CLIENT KILL, which differ between releases.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::client_list::flags;
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::profile::{Profile, Since, Version};
+use crate::clients::acl::User;
+use crate::clients::session::{Client, Labels, Peer};
+use crate::commands::Call;
+use crate::protocol::parse_integer;
+use crate::spec::Args;
+
+const MAX_AGE: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+/// CLIENT LIST takes the filters of CLIENT KILL, and both take several numbers behind `ID`.
+pub(super) const SHARED_FILTERS: Since = Since::valkey(8, 1, 0);
+const MORE_FILTERS: Since = Since::valkey(9, 0, 0);
+
+const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
+
+/// The letters that `FLAGS` takes; some of them no client has here.
+const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+
+/// The conditions that a connection must meet, each as it is (`true`) or negated (`NOT-...`).
+#[derive(Default)]
+pub(super) struct ClientFilter<'a> {
+    conditions: Vec<(Condition<'a>, bool)>,
+    /// Leaves out the caller.
+    pub skip_me: bool,
+}
+
+enum Condition<'a> {
+    Ids(Vec<u64>),
+    Type(ClientType),
+    Address(&'a [u8]),
+    LocalAddress(&'a [u8]),
+    User(Arc<User>),
+    CreatedUntil(Millis),
+    IdleSince(Millis),
+    Name(&'a [u8]),
+    LibraryName(&'a [u8]),
+    LibraryVersion(&'a [u8]),
+    Database(u32),
+    Flags(&'a [u8]),
+    Capabilities(&'a [u8]),
+    Ip(&'a [u8]),
+}
+
+/// Redis's client types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    Subscriber,
+    Replica,
+    Master,
+}
+
+impl ClientType {
+    pub fn parse(name: &[u8], profile: &Profile) -> Result<Self, CommandError> {
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        match () {
+            () if is(b"normal") => Ok(Self::Normal),
+            () if is(b"pubsub") => Ok(Self::Subscriber),
+            () if is(b"replica") || is(b"slave") => Ok(Self::Replica),
+            () if is(b"master") || (profile.has(Since::valkey(8, 0, 0)) && is(b"primary")) => Ok(Self::Master),
+            () => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
+        }
+    }
+
+    /// A client that runs MONITOR counts as normal, and no replicas exist here.
+    pub fn of(client: &Client) -> Self {
+        if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
+    }
+}
+
+impl<'a> ClientFilter<'a> {
+    /// The filter of the old form, `CLIENT KILL ip:port`.
+    pub fn with_address(address: &'a [u8]) -> Self {
+        Self { conditions: vec![(Condition::Address(address), true)], skip_me: false }
+    }
+
+    /// Reads the options up to the end of the request.
+    pub fn parse(call: &Call<'_>, args: &mut Args<'a>, skip_me: bool) -> Result<Self, CommandError> {
+        let profile = call.server.profile;
+        let mut filter = Self { conditions: Vec::new(), skip_me };
+        while let Some(option) = args.optional() {
+            let negated = option.get(..4).filter(|start| start.eq_ignore_ascii_case(b"NOT-")).is_some();
+            let (negated, name) =
+                if negated && profile.has(MORE_FILTERS) { (true, &option[4..]) } else { (false, option) };
+            let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+            if is(b"ID") && profile.has(SHARED_FILTERS) {
+                filter.add(Condition::Ids(parse_ids(args)?), negated);
+                continue;
+            }
+            let value = args.bytes()?;
+            let condition = match () {
+                () if is(b"ID") => {
+                    let id = parse_integer(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+                    Condition::Ids(vec![id.ok_or(ID_TOO_SMALL)?])
+                }
+                () if is(b"TYPE") => Condition::Type(ClientType::parse(value, &profile)?),
+                () if is(b"ADDR") => Condition::Address(value),
+                () if is(b"LADDR") => Condition::LocalAddress(value),
+                () if is(b"USER") => {
+                    let user = call.server.acl.user(value);
+                    Condition::User(user.ok_or_else(|| CommandError::quoting("ERR No such user '", value, "'"))?)
+                }
+                () if is(b"SKIPME") && !negated => {
+                    filter.skip_me = match () {
+                        () if value.eq_ignore_ascii_case(b"yes") => true,
+                        () if value.eq_ignore_ascii_case(b"no") => false,
+                        () => return Err(CommandError::SYNTAX),
+                    };
+                    continue;
+                }
+                () if is(b"MAXAGE") && !negated && profile.has(MAX_AGE) => {
+                    Condition::CreatedUntil(call.now().saturating_sub(parse_seconds(value, "maxage")?))
+                }
+                () if !profile.has(MORE_FILTERS) => return Err(CommandError::SYNTAX),
+                () if is(b"IDLE") && !negated => {
+                    Condition::IdleSince(call.now().saturating_sub(parse_seconds(value, "idle")?))
+                }
+                () if is(b"NAME") => Condition::Name(value),
+                () if is(b"LIB-NAME") => Condition::LibraryName(value),
+                () if is(b"LIB-VER") => Condition::LibraryVersion(value),
+                () if is(b"DB") => Condition::Database(parse_database(call, value, negated)?),
+                () if is(b"FLAGS") => {
+                    Condition::Flags(parse_letters(value, FLAG_LETTERS, ["flags", "FLAGS"], negated)?)
+                }
+                () if is(b"CAPA") => Condition::Capabilities(parse_letters(value, b"r", ["capa", "CAPA"], negated)?),
+                () if is(b"IP") => Condition::Ip(value),
+                () => return Err(CommandError::SYNTAX),
+            };
+            filter.add(condition, negated);
+        }
+        Ok(filter)
+    }
+
+    /// Adds a condition. The last one of a kind holds.
+    fn add(&mut self, condition: Condition<'a>, negated: bool) {
+        let kind = std::mem::discriminant(&condition);
+        let same = self.conditions.iter().position(|(other, wanted)| {
+            *wanted != negated && std::mem::discriminant(other) == kind && !matches!(other, Condition::Ids(_))
+        });
+        match same {
+            Some(place) => self.conditions[place].0 = condition,
+            None => self.conditions.push((condition, !negated)),
+        }
+    }
+
+    /// Whether the filter admits a connection.
+    pub fn admits(&self, call: &Call<'_>, client: &Client) -> bool {
+        let is_caller = client.id() == call.session.client.id();
+        let labels = client.labels().clone();
+        !(self.skip_me && is_caller)
+            && self.conditions.iter().all(|(condition, wanted)| {
+                // The caller is busy right now, so it has not been idle.
+                let idle = matches!(condition, Condition::IdleSince(_)) && is_caller;
+                (!idle && condition.is_met(call, client, &labels)) == *wanted
+            })
+    }
+}
+
+impl Condition<'_> {
+    fn is_met(&self, call: &Call<'_>, client: &Client, labels: &Labels) -> bool {
+        let seen = client.seen();
+        match self {
+            Self::Ids(ids) => ids.contains(&client.id()),
+            Self::Type(kind) => *kind == ClientType::of(client),
+            Self::Address(address) => *address == client.peer().address().as_bytes(),
+            Self::LocalAddress(address) => *address == client.peer().local_address().as_bytes(),
+            Self::User(user) => labels.user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)),
+            Self::CreatedUntil(until) => client.created() <= *until,
+            Self::IdleSince(until) => seen.last_used.load(Relaxed) <= *until,
+            Self::Name(name) => !labels.name.is_empty() && *name == labels.name,
+            Self::LibraryName(name) => !labels.library.is_empty() && *name == labels.library,
+            Self::LibraryVersion(version) => !labels.library_version.is_empty() && *version == labels.library_version,
+            Self::Database(db) => *db == seen.db.load(Relaxed),
+            Self::Flags(wanted) => {
+                let own = flags(client, call.server.tracking.info(client.id()).as_ref());
+                wanted.iter().all(|letter| own.as_bytes().contains(letter))
+            }
+            // There is one capability.
+            Self::Capabilities(wanted) => wanted.is_empty() || seen.can_redirect.load(Relaxed),
+            Self::Ip(ip) => match client.peer() {
+                Peer::Tcp { peer, .. } => peer.ip().to_string().as_bytes() == *ip,
+                Peer::Unix { .. } => false,
+            },
+        }
+    }
+}
+
+/// Reads numbers up to the first word that is none.
+fn parse_ids(args: &mut Args<'_>) -> Result<Vec<u64>, CommandError> {
+    let mut ids = Vec::new();
+    while let Some(id) = args.peek().and_then(parse_integer) {
+        args.bytes()?;
+        ids.push(u64::try_from(id).ok().filter(|id| *id > 0).ok_or(ID_TOO_SMALL)?);
+    }
+    Ok(ids)
+}
+
+/// Reads a number of seconds, and returns milliseconds.
+fn parse_seconds(value: &[u8], option: &str) -> Result<Millis, CommandError> {
+    match parse_integer(value) {
+        None => Err(CommandError::new(format!("ERR {option} is not an integer or out of range"))),
+        Some(seconds) if seconds <= 0 => Err(CommandError::new(format!("ERR {option} should be greater than 0"))),
+        Some(seconds) => Ok(seconds.saturating_mul(1000)),
+    }
+}
+
+fn parse_database(call: &Call<'_>, value: &[u8], negated: bool) -> Result<u32, CommandError> {
+    let option = if negated { "NOT-DB" } else { "DB" };
+    let db = parse_integer(value).and_then(|db| i32::try_from(db).ok());
+    let db = db.ok_or_else(|| CommandError::new(format!("ERR {option} is not an integer or out of range")))?;
+    let databases = call.server.keyspace.databases();
+    u32::try_from(db).ok().filter(|db| *db < databases).ok_or_else(|| {
+        CommandError::new(format!("ERR {option} number should be between 0 and {}", databases.saturating_sub(1)))
+    })
+}
+
+fn parse_letters<'a>(
+    value: &'a [u8],
+    known: &[u8],
+    [option, upper]: [&str; 2],
+    negated: bool,
+) -> Result<&'a [u8], CommandError> {
+    if value.iter().all(|letter| known.contains(letter)) {
+        return Ok(value);
+    }
+    let place = if negated { format!("NOT-{upper}") } else { "provided".to_owned() };
+    Err(CommandError::quoting(&format!("ERR Unknown {option} found in the {place} filter: "), value, ""))
+}
