@@ -144,7 +144,9 @@ mod tests {
         for (key, deadline, longest) in
             [(1, None, 112), (1, Some(1), 104), (31, None, 82), (32, None, 79), (100, None, 11), (100, Some(1), 3)]
         {
-            let encoding = |length| Entry::string(&vec![b'k'; key], &vec![b'a'; length], deadline, Usage::default()).encoding(&valkey);
+            let encoding = |length| {
+                Entry::string(&vec![b'k'; key], &vec![b'a'; length], deadline, Usage::default()).encoding(&valkey)
+            };
             assert_eq!((encoding(longest), encoding(longest + 1)), ("embstr", "raw"), "{key}");
         }
     }
