@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Component, Path};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, RawMode, fchmod, fcntl_getfl, fcntl_setfl, openat, renameat, statat, unlinkat,
 };
@@ -84,6 +86,32 @@ pub fn read_inside(folder: &Path, path: &Path) -> io::Result<Vec<u8>> {
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NONBLOCK.bits() as i32;
     read_whole(fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?)
+}
+
+/// Opens a file for reading. If it is a pipe or a terminal, reading fails when nothing comes for so long.
+pub fn open_patiently(path: &Path, patience: Duration) -> io::Result<impl Read> {
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    Ok(PatientFile { file: fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?, patience })
+}
+
+struct PatientFile {
+    file: fs::File,
+    patience: Duration,
+}
+
+impl Read for PatientFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let patience = Timespec::try_from(self.patience).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // A file is always ready, and so is a pipe that was closed.
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&patience)) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing came for {:?}", self.patience))),
+            Ok(_) | Err(Errno::INTR) => match self.file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::Interrupted.into()),
+                read => read,
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 fn read_whole(mut file: fs::File) -> io::Result<Vec<u8>> {

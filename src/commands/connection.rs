@@ -350,6 +350,7 @@ const MONITOR: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::Exactly(1),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        for_clients: true,
         ..CommandSpec::new("MONITOR")
     },
 );
@@ -378,6 +379,7 @@ const SHUTDOWN: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::AtLeast(1),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy],
+        for_clients: true,
         ..CommandSpec::new("SHUTDOWN")
     },
 );

@@ -44,7 +44,7 @@ const BGSAVE: Command = Command::new(
 );
 
 fn bgsave(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    if !args.is_empty() && !(args.left() == 1 && args.take("SCHEDULE")) {
+    if !(args.is_empty() || args.left() == 1 && args.take("SCHEDULE")) {
         return Err(CommandError::SYNTAX);
     }
     call.permit_at_root(args)?;

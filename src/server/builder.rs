@@ -17,7 +17,7 @@ use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::panics::catch_panics;
+use super::panics::{catch_panics, restart_after_panic};
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -417,8 +417,10 @@ impl BoundServers {
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        let cron = Box::pin(cron(Arc::clone(&nodes)));
-        main.spawn(catch_panics(cron, Arc::clone(&instance), || "in the periodic work, which ends here".to_owned()));
+        main.spawn(restart_after_panic({
+            let (nodes, instance) = (Arc::clone(&nodes), Arc::clone(&instance));
+            move || catch_panics(cron(Arc::clone(&nodes)), Arc::clone(&instance), "in the periodic work")
+        }));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
             // Redis logs this as a warning before 7.2, and as a notice since.

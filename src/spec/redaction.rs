@@ -94,8 +94,13 @@ fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
             Secrets::UserRules => (2..all).collect(),
             Secrets::Settings => of_settings(words, 2),
             Secrets::Script => of_script(words, row.at),
-            Secrets::Request { at } => shifted(secret_words(table, words.from(at)), at),
-            Secrets::Requests => of_requests(table, words),
+            Secrets::Request { at } => {
+                // A word may be missing in front of it.
+                let mut secret = shifted(secret_words(table, words.from(at)), at);
+                secret.extend(of_requests(table, words, row.at));
+                secret
+            }
+            Secrets::Requests => of_requests(table, words, 1),
         },
         None => of_unknown(table, name, words),
     }
@@ -158,12 +163,12 @@ fn is_script_with_secret(source: &[u8]) -> bool {
 }
 
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
-fn of_requests(table: &Table, words: Words<'_>) -> Vec<usize> {
+fn of_requests(table: &Table, words: Words<'_>, from: usize) -> Vec<usize> {
     let is_carrier = |word: &[u8]| {
         let name = word.split(|&byte| byte == b'|').next().unwrap_or_default();
         table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word)
     };
-    for at in 1..words.len() {
+    for at in from..words.len() {
         let Some(word) = words.get(at).filter(|word| is_carrier(word)) else { continue };
         let inside = words.from(at);
         // `ACL|SETUSER` is how patterns name a subcommand.
@@ -175,7 +180,12 @@ fn of_requests(table: &Table, words: Words<'_>) -> Vec<usize> {
             return shifted(found, at);
         }
     }
-    Vec::new()
+    scripts(words, from)
+}
+
+/// The words from a position on that are scripts with secrets.
+fn scripts(words: Words<'_>, from: usize) -> Vec<usize> {
+    (from..words.len()).filter(|at| words.get(*at).is_some_and(is_script_with_secret)).collect()
 }
 
 /// Whether a command, or a subcommand of it, takes secret words.
@@ -202,7 +212,7 @@ fn of_unknown(table: &Table, name: &[u8], words: Words<'_>) -> Vec<usize> {
         return (1..all).collect();
     }
     let first = (1..all).find(|at| words.get(*at).is_some_and(|word| is_hint(word) || is_secret_setting(word)));
-    first.map_or_else(Vec::new, |first| (first + 1..all).collect())
+    first.map_or_else(|| scripts(words, 1), |first| (first + 1..all).collect())
 }
 
 fn is_hint(word: &[u8]) -> bool {

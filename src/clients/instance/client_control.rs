@@ -19,13 +19,11 @@ impl Instance {
         spec: &'static CommandSpec,
         words: Words<'_>,
     ) -> Result<(), CommandError> {
+        let databases = DatabaseContext { selected: session.database(), count: self.keyspace.databases() };
         let (denial, user) = match &session.at_root {
             AtRoot::Here => return Ok(()),
             AtRoot::Nobody => return Err(CommandError::NO_AUTH),
-            AtRoot::As(user) => {
-                let databases = DatabaseContext { selected: session.db, count: self.keyspace.databases() };
-                (self.acl.may_run(user, spec, words, databases), user)
-            }
+            AtRoot::As(user) => (self.acl.may_run(user, spec, words, databases), user),
         };
         denial.map_err(|denial| denial.refusal(&self.profile, user.name(), &table.full_name(spec)))
     }

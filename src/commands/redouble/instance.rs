@@ -12,7 +12,8 @@ pub(super) const INSTANCE: Power = Power::new(
     "INSTANCE",
     "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
     ACTIONS,
-);
+)
+.for_clients();
 
 const ACTIONS: &[Action] = &[
     Action {

@@ -13,6 +13,7 @@ use crate::spec::{Args, Arity};
 pub(super) const SAVE: Power = Power {
     complexity: "O(N) where N is the size of all data",
     arity: Arity::Exactly(3),
+    for_clients: true,
     ..Power::new("SAVE", SUMMARY, &[Action { words: "path", summary: SUMMARY, run: save }])
 };
 

@@ -18,10 +18,12 @@ pub(super) const SPACE: Power = Power::new(
         summary: "Moves this connection into that private world, made on first use; \"\" leads back. Without a name: which it is.",
         run: space,
     }],
-);
+)
+.for_clients();
 
 pub(super) const SPACES: Power = Power {
     default_action: Some("LIST"),
+    for_clients: true,
     ..Power::new(
         "SPACES",
         "Lists the spaces with their clients and keys, or drops one.",

@@ -63,7 +63,7 @@ pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, 
 pub use strings::Expiry;
 pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, ScanFilter, View, ViewStats};
+pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
 pub use watch::{Presence, Watch};
 
 /// The part of the keyspace that a view can access.
@@ -247,6 +247,11 @@ impl Keyspace {
     /// Adds a watch, which any change of the key touches; `expired` if the key is there, but has expired.
     pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>, expired: bool) {
         self.watchers.add(db, key, watch, expired);
+    }
+
+    /// Whether a watch is on this key. Takes as long for a client that watches many keys.
+    pub fn is_watching(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watchers.has(db, key, watch)
     }
 
     /// Removes a watch. Returns whether the key had expired before it was watched, and is still there.

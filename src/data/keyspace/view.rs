@@ -1,7 +1,7 @@
 //! A locked view: the only way to read and change data.
 //!
 //! This file has the struct and its general queries. The modules have the operations: `locking`, `lookup`, `change`,
-//! `databases`, `expiry`, `scan`, and `effects` (what it leaves for others).
+//! `databases`, `expiry`, `scan`, `effects` (what it leaves for others), and `recovery` (after a panic).
 
 mod change;
 mod databases;
@@ -10,6 +10,7 @@ mod evict;
 mod expiry;
 mod locking;
 mod lookup;
+mod recovery;
 mod scan;
 
 use std::marker::PhantomData;
@@ -24,6 +25,7 @@ use super::{Keyspace, Settings};
 use crate::base::clock::Millis;
 use effects::Effects;
 
+pub use recovery::Recovery;
 pub use scan::ScanFilter;
 
 /// The part of the keyspace that one command, transaction or script has locked, at one instant.

@@ -59,6 +59,14 @@ impl Watchers {
         self.keys.store(by_key.len(), Ordering::Relaxed);
     }
 
+    /// Whether a watch is on this key.
+    pub fn has(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        let by_key = self.by_key();
+        by_key
+            .get(&(db, Box::from(key)))
+            .is_some_and(|watchers| watchers.iter().any(|other| Arc::ptr_eq(&other.watch, watch)))
+    }
+
     /// Removes a watch. Returns whether the key had expired before it was watched, and is still there.
     pub fn remove(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
         let mut by_key = self.by_key();
@@ -109,6 +117,13 @@ impl Watchers {
                 _ => watcher.watch.touch(),
             }
         }
+    }
+
+    /// Touches every watch; how many there are.
+    pub fn touch_all(&self) -> usize {
+        let by_key = self.by_key();
+        by_key.values().flatten().for_each(|watcher| watcher.watch.touch());
+        by_key.values().map(Vec::len).sum()
     }
 
     /// The watched keys of a database.

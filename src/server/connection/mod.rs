@@ -14,6 +14,7 @@ mod waits;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -234,7 +235,15 @@ impl Future for Connection {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.session.client.register(cx.waker());
-        let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
+        // No task sees a state that a panic left half changed: the connection ends, and the state it shares is behind locks
+        // whose changes are complete (see `MutexExt`), or put right.
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ())
+        }));
+        let polled = polled.unwrap_or_else(|panic| {
+            this.engine.after_panic(&mut this.session, &*panic);
+            Poll::Ready(())
+        });
         if this.engine.instance.clock.is_auto() && polled.is_pending() {
             this.show_activity();
         }

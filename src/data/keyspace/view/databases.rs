@@ -31,6 +31,11 @@ impl View<'_> {
         }
     }
 
+    /// All entries of a database, also expired ones.
+    pub(super) fn entries_of(&self, db: u32) -> impl Iterator<Item = &Entry> {
+        self.locked.iter().filter(move |locked| locked.db == db).flat_map(|locked| locked.shard.iter())
+    }
+
     /// Removes every key of the selected database and returns how many there were.
     pub fn flush(&mut self) -> usize {
         let db = self.db;

@@ -23,7 +23,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, EvictionPool, Scope, View};
+use crate::data::keyspace::{Busy, EvictionPool, Recovery, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -73,6 +73,17 @@ impl Local {
             }
         }
         instance.cron();
+    }
+
+    /// Puts right what a command may have left half done that has panicked.
+    pub fn recover(&self) -> Result<Recovery, Busy> {
+        let interpreters = self.interpreters()?;
+        self.instance.scripts.end(&interpreters);
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        let recovery = view.recover();
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
+        Ok(recovery)
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.

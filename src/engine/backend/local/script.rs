@@ -442,6 +442,9 @@ impl Host for ScriptHost<'_, '_, '_> {
             yielder.suspend();
         }
         match scripts.kill_requested() {
+            None if self.since.get().is_some_and(|since| scripts.is_overdue(since)) => {
+                Err("ERR The script takes too long for a file that is loaded.")
+            }
             None => Ok(()),
             // Redis uses the same text for functions.
             Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),

@@ -73,7 +73,7 @@ impl Local {
         let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
-            if watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
+            if self.instance.keyspace.is_watching(session.db, key, &watching.watch) {
                 continue;
             }
             let presence = view.as_mut().map(|view| view.presence(session.db, key));
