@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn idle_time_wraps_as_in_redis_and_is_none_when_the_clock_was_moved_back() {
-        let now = 0x6500_0000 * 1000;
+        let now = 0x6500_1000 * 1000;
         assert_eq!(Usage::at(now - 5000).idle_seconds(now), 5);
         assert_eq!(Usage::at(now + 5000).idle_seconds(now), 0);
         assert_eq!(Usage::idle_for(now, 1000).idle_seconds(now), 1000);
-        assert_eq!(Usage::idle_for(now, i64::MAX).idle_seconds(now), 0xff_ffff);
+        assert_eq!(Usage::idle_for(now, i64::MAX).idle_seconds(now), 0xff_fffe);
         assert_eq!(Usage::at(now - 0x100_0001 * 1000).idle_seconds(now), 1);
     }
 }

@@ -321,7 +321,9 @@ mod tests {
     fn old_deadlines_and_what_was_noted_of_use_are_understood() {
         let mut bytes = b"REDIS0009\xf9\x05\xfd\x01\0\0\0\x00\x01a\x011\xf8\x07\x00\x01b\x012\xff".to_vec();
         bytes.extend_from_slice(&[0; CHECKSUM_SIZE]);
-        assert_eq!(pieces(&bytes).unwrap(), [key("a", text("1"), Some(1000), 0), key("b", text("2"), None, 7)]);
+        let SnapshotItem::Key(often) = key("a", text("1"), Some(1000), 0) else { unreachable!("it is a key") };
+        let often = SnapshotItem::Key(Key { frequency: Some(5), ..often });
+        assert_eq!(pieces(&bytes).unwrap(), [often, key("b", text("2"), None, 7)]);
     }
 
     #[test]
