@@ -45,11 +45,15 @@ mod hyperloglog;
 mod index_ranges;
 mod info;
 mod keys;
+mod latency;
+mod latency_report;
 mod lcs;
 mod list_blocking;
 mod list_index;
 mod lists;
 mod long_double;
+mod memory;
+mod memory_figures;
 mod modules;
 mod mpop;
 mod object;
@@ -67,6 +71,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod slow_log;
 mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
@@ -149,10 +154,12 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         hashes::ROWS,
         info::ROWS,
         keys::ROWS,
+        latency::ROWS,
         lcs::ROWS,
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        memory::ROWS,
         modules::ROWS,
         object::ROWS,
         persistence::ROWS,
@@ -166,6 +173,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        slow_log::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,

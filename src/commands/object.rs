@@ -103,7 +103,7 @@ fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     if view.counts_uses() {
         return Err(NO_IDLE_TIME);
     }
-    Ok(Reply::Integer(i64::from(usage.idle_seconds(view.now()))))
+    Ok(Reply::Integer(i64::from(usage.idle_seconds(view.begun()))))
 }
 
 fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
@@ -113,7 +113,7 @@ fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if !view.counts_uses() {
         return Err(NO_FREQUENCY);
     }
-    Ok(Reply::Integer(i64::from(usage.frequency(view.now(), &view.settings().frequency))))
+    Ok(Reply::Integer(i64::from(usage.frequency(view.begun(), &view.settings().frequency))))
 }
 
 const HELP: &[&str] = &[

@@ -14,6 +14,7 @@ const fn row(name: &'static str) -> CommandSpec {
         group: Group::Server,
         since: Since::redis(1, 0, 0),
         flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading],
+        for_clients: true,
         ..CommandSpec::new(name)
     }
 }

@@ -10,9 +10,11 @@ mod blocking;
 mod blocking_streams;
 mod connection;
 mod eviction;
+mod operator;
 mod protocol;
 mod pubsub;
 mod same_everywhere;
+mod scanning;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

@@ -9,7 +9,7 @@ use crate::clients::session::Client;
 use crate::data::keyspace::{COUNTS_USES, EvictionPolicy, OWN_INTEGERS, SUMS_MEMORY};
 
 /// What an empty server without clients reports, about as much as Redis. The machine's own figure differs from run to run.
-const EMPTY_SERVER: usize = 860 << 10;
+pub const EMPTY_SERVER: usize = 860 << 10;
 
 /// A smaller `maxmemory-clients` counts as this one, so that somebody can still correct it.
 const LEAST_CLIENT_LIMIT: usize = 128 << 10;

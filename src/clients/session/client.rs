@@ -218,6 +218,9 @@ pub struct Seen {
     pub received: AtomicU64,
     pub sent: AtomicU64,
     pub output: AtomicUsize,
+    /// The size of the last large request, and when it arrived.
+    large_request: AtomicUsize,
+    large_request_at: AtomicI64,
     /// To how many channels, patterns and shard channels it listens.
     pub subscriptions: [AtomicUsize; 3],
     /// How many prefixes it tracks in broadcast mode.
@@ -236,6 +239,21 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// A large request has arrived so far.
+    pub(crate) fn note_large_request(&self, bytes: usize, now: Millis) {
+        self.large_request.store(bytes, Ordering::Relaxed);
+        self.large_request_at.store(now, Ordering::Relaxed);
+    }
+
+    /// The size of the last large request, if it arrived a moment ago.
+    pub fn large_request(&self, now: Millis) -> Option<usize> {
+        /// Redis gives back the room of a large request soon.
+        const KEPT: Millis = 300;
+        let bytes = self.large_request.load(Ordering::Relaxed);
+        let age = now.saturating_sub(self.large_request_at.load(Ordering::Relaxed));
+        (bytes > 0 && age <= KEPT).then_some(bytes)
+    }
+
     /// Whether it listens to anything.
     pub fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
@@ -421,6 +439,14 @@ impl Client {
     /// From now on it is blocked on keys.
     pub(crate) fn wait_for_keys(&self, blocked: BlockedCommand) {
         self.block_on(BlockedOn::Keys(Box::new(blocked)));
+    }
+
+    /// The command that is blocked on keys, if there is one, and the number of the keys.
+    pub fn blocked_on_keys(&self) -> Option<(&'static CommandSpec, usize)> {
+        match &*self.blocked_on() {
+            BlockedOn::Keys(blocked) => Some((blocked.row.spec, blocked.keys.len())),
+            BlockedOn::Nothing | BlockedOn::Time | BlockedOn::Served(_) => None,
+        }
     }
 
     fn block_on(&self, blocked_on: BlockedOn) {

@@ -26,7 +26,7 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 /// DEBUG OBJECT: how a value is encoded.
 pub(super) fn object(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (key, profile, view) = (args.key()?, args.profile(), &mut *context.view);
-    let now = view.now();
+    let now = view.begun();
     let limit = view.settings().encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek_even_expired(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;

@@ -66,7 +66,7 @@ impl View<'_> {
                 self.put(self.new_string(key, value, expiry.resolve(deadline)));
             }
             Some(at) => {
-                let (wanted, usage) = (self.wanted(), Usage::at(self.now()));
+                let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
                 self.rewrite(at, |entry| {
                     let deadline = expiry.resolve(entry.deadline());
                     entry.write_string(value, deadline);
@@ -100,7 +100,7 @@ impl View<'_> {
             return Ok(None);
         };
         let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes.to_vec();
-        let (wanted, usage) = (self.wanted(), Usage::at(self.now()));
+        let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
         self.rewrite(at, |entry| {
             entry.write_string(value, None);
             entry.note_write(wanted, usage);

@@ -22,7 +22,7 @@ use super::notifications::COUNTS_USES;
 use super::store::{Shard, Slot, hash_of};
 use super::usage::Usage;
 use super::{Keyspace, Settings};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use recovery::Recovery;
@@ -40,10 +40,12 @@ pub struct View<'k> {
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked. What has expired by then is gone.
-    now: Millis,
+    begun: Millis,
     /// The instant of the running command, in milliseconds and in microseconds.
-    instant: Millis,
+    now: Millis,
     micros: i64,
+    /// The machine's time at the view's instant.
+    real: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
     /// The running command may access only keys that its arguments name.
@@ -135,7 +137,7 @@ impl<'k> View<'k> {
         everything: Option<MutexGuard<'k, ()>>,
         hashed_key: HashedKey,
         db: u32,
-        micros: i64,
+        Reading { micros, real }: Reading,
     ) -> Self {
         // No clock shows a time before 1970; an unsigned division is cheaper.
         let now = (micros.cast_unsigned() / 1000).cast_signed();
@@ -146,9 +148,10 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
+            begun: now,
             now,
-            instant: now,
             micros,
+            real,
             touch: true,
             confined: false,
             repeatable: false,
@@ -180,7 +183,7 @@ impl<'k> View<'k> {
 
     /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.instant
+        self.now
     }
 
     /// The instant of the running command, in microseconds.
@@ -188,10 +191,23 @@ impl<'k> View<'k> {
         self.micros
     }
 
+    /// The machine's time at the view's instant, in microseconds: it passes also while the server's clock stands.
+    #[inline]
+    pub fn real_micros(&self) -> i64 {
+        self.real
+    }
+
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.
     pub fn set_instant(&mut self, micros: i64) {
-        self.instant = micros.div_euclid(1000);
+        self.now = micros.div_euclid(1000);
         self.micros = micros;
+    }
+
+    /// What follows runs at a later instant, and what has expired by then is gone.
+    pub fn move_to(&mut self, micros: i64) {
+        self.micros = self.micros.max(micros);
+        self.now = self.micros.div_euclid(1000);
+        self.begun = self.begun.max(self.now);
     }
 
     pub fn db(&self) -> u32 {
@@ -240,6 +256,12 @@ impl<'k> View<'k> {
         self.wanted
     }
 
+    /// The instant at which keys are used.
+    #[inline]
+    pub fn begun(&self) -> Millis {
+        self.begun
+    }
+
     /// Whether keys' usage is how often they are used: an LFU policy is selected.
     pub fn counts_uses(&self) -> bool {
         self.wanted & COUNTS_USES != 0
@@ -249,8 +271,8 @@ impl<'k> View<'k> {
     /// ignored.
     pub fn restored_usage(&self, idle: Option<i64>, frequency: Option<u8>) -> Usage {
         match (self.counts_uses(), idle, frequency) {
-            (true, _, Some(frequency)) => Usage::with_frequency(self.now, frequency),
-            (false, Some(idle), _) => Usage::idle_for(self.now, idle),
+            (true, _, Some(frequency)) => Usage::with_frequency(self.begun, frequency),
+            (false, Some(idle), _) => Usage::idle_for(self.begun, idle),
             _ => self.new_usage(),
         }
     }
@@ -258,7 +280,7 @@ impl<'k> View<'k> {
     /// The usage of a key that is created now.
     #[inline]
     pub fn new_usage(&self) -> Usage {
-        if self.wanted & COUNTS_USES != 0 { Usage::new_frequency(self.now) } else { Usage::at(self.now) }
+        if self.wanted & COUNTS_USES != 0 { Usage::new_frequency(self.begun) } else { Usage::at(self.begun) }
     }
 }
 

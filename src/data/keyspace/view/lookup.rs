@@ -84,7 +84,7 @@ impl View<'_> {
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
         let at = Location { lock, slot, hash };
-        if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
+        if shard.entry(slot).due().first().is_some_and(|due| self.begun > due) {
             return self.expire_due(at);
         }
         Some(at)
@@ -111,7 +111,7 @@ impl View<'_> {
                 self.count_use(at);
                 return Some(at);
             }
-            let usage = Usage::at(self.now);
+            let usage = Usage::at(self.begun);
             let entry = self.entry_mut(at);
             entry.set_usage(usage);
             if let Some(value) = entry.shared_integer() {
@@ -124,7 +124,7 @@ impl View<'_> {
     #[cold]
     fn count_use(&mut self, at: Location) {
         let draw = random::fraction(self.keyspace.random());
-        let (now, settings) = (self.now, &self.keyspace.settings.frequency);
+        let (now, settings) = (self.begun, &self.keyspace.settings.frequency);
         let entry = self.entry_mut(at);
         entry.set_usage(entry.usage().counted(now, settings, draw));
     }
