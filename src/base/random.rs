@@ -18,7 +18,12 @@ pub fn next(state: &mut u64) -> u64 {
 
 /// Like [`next`], as a number from 0 to below 1.
 pub fn next_fraction(state: &mut u64) -> f64 {
-    (next(state) >> 11) as f64 / (1_u64 << 53) as f64
+    fraction(next(state))
+}
+
+/// A number of the sequence as one from 0 to below 1.
+pub fn fraction(number: u64) -> f64 {
+    (number >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

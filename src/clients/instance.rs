@@ -8,6 +8,7 @@ mod cron;
 mod debug_sleep;
 mod debug_switches;
 mod journal;
+mod memory;
 mod messages;
 mod monitors;
 mod panics;
@@ -44,6 +45,7 @@ use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
 use debug_switches::DebugSwitches;
+use memory::EvictionProgress;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
@@ -52,6 +54,7 @@ use reload::LastSnapshot;
 pub use save::NamedBy;
 use shutdown::Shutdown;
 
+pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
 
 /// One running server, without its sockets.
@@ -96,6 +99,7 @@ pub struct Instance {
     last_snapshot: LastSnapshot,
     monitors: Monitors,
     debug_sleep: DebugSleep,
+    eviction: EvictionProgress,
     shutdown: Arc<Shutdown>,
     panics: Arc<Panics>,
     /// The settings and users that the server was started with.
@@ -152,6 +156,7 @@ impl Instance {
             last_snapshot: LastSnapshot::default(),
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
+            eviction: EvictionProgress::default(),
             shutdown: Arc::default(),
             panics: Arc::default(),
             initial: OnceLock::new(),

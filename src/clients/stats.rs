@@ -53,6 +53,8 @@ impl Counters {
 pub struct Totals {
     pub connections: u64,
     pub rejected_connections: u64,
+    pub evicted_keys: u64,
+    pub evicted_clients: u64,
     pub commands: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
@@ -165,6 +167,8 @@ impl ErrorCodes {
 pub struct Stats {
     pub connections: AtomicU64,
     pub rejected_connections: AtomicU64,
+    pub evicted_keys: AtomicU64,
+    pub evicted_clients: AtomicU64,
     /// How often expired keys were deleted, and how many microseconds that took.
     pub expire_cycles: AtomicU64,
     pub expire_cycle_micros: AtomicU64,
@@ -239,6 +243,8 @@ impl Stats {
         Totals {
             connections: all.connections - reset.connections,
             rejected_connections: all.rejected_connections - reset.rejected_connections,
+            evicted_keys: all.evicted_keys - reset.evicted_keys,
+            evicted_clients: all.evicted_clients - reset.evicted_clients,
             commands: all.commands - reset.commands,
             input_bytes: all.input_bytes - reset.input_bytes,
             output_bytes: all.output_bytes - reset.output_bytes,
@@ -295,6 +301,8 @@ impl Stats {
         let mut totals = Totals {
             connections: load(&self.connections),
             rejected_connections: load(&self.rejected_connections),
+            evicted_keys: load(&self.evicted_keys),
+            evicted_clients: load(&self.evicted_clients),
             errors: load(&self.errors),
             expire_cycles: load(&self.expire_cycles),
             expire_cycle_micros: load(&self.expire_cycle_micros),

@@ -137,6 +137,7 @@ impl Tracking {
                 table.prefixes.entry(prefix.into()).or_default().insert(id);
             }
         }
+        session.client.seen().tracked_prefixes.store(tracker.prefixes.len(), Ordering::Relaxed);
         session.tracking.start(mode);
         settings.set_wanted_notifications(KEY_CHANGES, KEY_CHANGES);
         self.update_overfull(table);
@@ -155,6 +156,7 @@ impl Tracking {
         let mut table = self.table();
         let table = &mut *table;
         let Some(tracker) = table.trackers.remove(&id) else { return };
+        tracker.client.seen().tracked_prefixes.store(0, Ordering::Relaxed);
         for prefix in tracker.prefixes {
             if let Some(clients) = table.prefixes.get_mut(&prefix) {
                 clients.remove(&id);

@@ -37,11 +37,19 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     // Only the caller's request is in a buffer: all others have been processed.
     let (request, encoded) = if is_caller { request_sizes(words) } else { (0, 0) };
     let shares_buffer = profile.has(SHARED_QUERY_BUFFER);
-    // Valkey shows nothing of the buffer that clients share.
-    let input = seen.input.load(Relaxed) + if shares_buffer && valkey { 0 } else { encoded };
+    // While memory is limited, the caller's request is counted already. Valkey shows nothing of the buffer that clients
+    // share.
+    let (counted, announced) = (seen.input.load(Relaxed), seen.announced.load(Relaxed));
+    let input = match is_caller {
+        true if shares_buffer && valkey => 0,
+        true => counted.max(encoded),
+        false => counted,
+    };
     let output = client.waiting();
     let idle = if is_caller { 0 } else { now.saturating_sub(seen.last_used.load(Relaxed)) };
     let room = match seen.large_request(now) {
+        // Redis reserves just what a big word needs.
+        _ if announced > 0 => input + announced,
         Some(bytes) => bytes.max(QUERY_BUFFER),
         None if shares_buffer && (valkey || !is_caller) => 0,
         None if idle > IDLE => 0,
@@ -78,7 +86,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     }
     line.number("qbuf", input);
     line.number("qbuf-free", room.saturating_sub(input));
-    line.number("argv-mem", request);
+    line.number("argv-mem", seen.arguments.load(Relaxed) + request);
     if since(7, 0) {
         line.number("multi-mem", queued_bytes);
         line.number("rbs", reply_buffer);
@@ -87,7 +95,8 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     line.number("obl", buffered);
     line.number("oll", listed.div_ceil(REPLY_BUFFER));
     line.number("omem", listed);
-    line.number("tot-mem", client.memory() + room.max(encoded) + reply_buffer + request);
+    let beside_buffer = client.memory().saturating_sub(counted + announced);
+    line.number("tot-mem", beside_buffer + room.max(input) + reply_buffer + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));

@@ -75,15 +75,13 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
         _ if options.absolute => Some(ttl),
         _ => Some(ttl.wrapping_add(view.now())),
     };
-    let idle = u32::try_from(options.idle_time).unwrap_or(u32::MAX);
-    let accessed = view.access_time().saturating_sub(idle);
-    let entry =
-        Entry::of_content(key, content, view.settings(), args.profile(), deadline, accessed).ok_or(BAD_CONTENT)?;
+    let usage = view.restored_usage(options.idle_time, options.frequency);
+    let entry = Entry::of_content(key, content, view.settings(), args.profile(), deadline, usage).ok_or(BAD_CONTENT)?;
     if deadline.is_some_and(|deadline| deadline <= view.now()) {
         delete(view, key);
         return Ok(Reply::OK);
     }
-    view.replace(entry);
+    view.replace(view.unshared(entry));
     view.notify(EventClass::Generic, "restore", key);
     Ok(Reply::OK)
 }
@@ -92,30 +90,25 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
 struct Options {
     replace: bool,
     absolute: bool,
-    idle_time: i64,
+    idle_time: Option<i64>,
+    frequency: Option<u8>,
 }
 
 impl Options {
     fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let (mut idle, mut frequency) = (false, false);
         while !args.is_empty() {
             if args.take("REPLACE") {
                 options.replace = true;
             } else if args.take("ABSTTL") {
                 options.absolute = true;
-            } else if !frequency && args.take("IDLETIME") {
-                options.idle_time = args.integer()?;
-                idle = true;
-                if options.idle_time < 0 {
+            } else if options.frequency.is_none() && args.take("IDLETIME") {
+                options.idle_time = Some(args.integer()?).filter(|idle| *idle >= 0);
+                if options.idle_time.is_none() {
                     return Err(INVALID_IDLE_TIME);
                 }
-            } else if !idle && args.take("FREQ") {
-                frequency = true;
-                // Not stored: no eviction policy uses it.
-                if !(0..=255).contains(&args.integer()?) {
-                    return Err(INVALID_FREQUENCY);
-                }
+            } else if options.idle_time.is_none() && args.take("FREQ") {
+                options.frequency = Some(u8::try_from(args.integer()?).map_err(|_| INVALID_FREQUENCY)?);
             } else {
                 return Err(CommandError::SYNTAX);
             }

@@ -196,7 +196,7 @@ fn copy<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let free = replace || view.read_for_update(destination).is_none();
     if free {
         let mut copy = entry.renamed(destination);
-        copy.set_accessed(view.access_time());
+        copy.set_usage(view.new_usage());
         copy.set_private();
         view.replace(copy);
         view.notify(EventClass::Generic, "copy_to", destination);

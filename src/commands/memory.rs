@@ -6,7 +6,7 @@ use super::server::{container, help_row, simple_row};
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
 use crate::commands::{Call, Command, CommandResult, Handler};
-use crate::data::keyspace::{Entry, View};
+use crate::data::keyspace::View;
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, CommandSpec, Flag, KeySpec};
 
@@ -205,6 +205,5 @@ fn memory_usage<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
             return Err(CommandError::SYNTAX);
         }
     }
-    let slot = size_of::<Entry>() + 1;
-    Ok(view.peek(key).map_or(Reply::Null, |entry| Reply::Integer((entry.size() + slot) as i64)))
+    Ok(view.peek(key).map_or(Reply::Null, |entry| Reply::Integer(entry.footprint() as i64)))
 }

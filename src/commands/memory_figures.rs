@@ -3,10 +3,8 @@
 use std::fs::read_to_string;
 use std::sync::atomic::Ordering;
 
-use crate::clients::instance::Instance;
+use crate::clients::instance::{EMPTY_SERVER, Instance};
 
-/// What an empty server without clients reports, about as much as Redis. The machine's own figure differs from run to run.
-const STARTUP: u64 = 860 << 10;
 /// What the tables of a database take for each key, and for each key with a deadline.
 const KEY_OVERHEAD: u64 = 9;
 const DEADLINE_OVERHEAD: u64 = 16;
@@ -30,13 +28,13 @@ pub(super) struct MemoryFigures {
 impl MemoryFigures {
     pub fn of(instance: &Instance) -> Self {
         let clients: u64 = instance.clients.all().iter().map(|client| client.memory() as u64).sum();
-        let used = STARTUP + clients + instance.keyspace.used_bytes() as u64;
+        let used = instance.used_memory() as u64;
         let sizes = instance.keyspace.sizes();
         let stats = instance.scripts.stats();
         Self {
             used,
             peak: instance.peak_memory.fetch_max(used, Ordering::Relaxed).max(used),
-            startup: STARTUP,
+            startup: EMPTY_SERVER as u64,
             clients,
             resident: kilobytes("/proc/self/status", "VmRSS:").unwrap_or(used),
             scripts: (stats.script_text + stats.library_text) as u64,

@@ -15,6 +15,11 @@ const NO_FREQUENCY: CommandError = CommandError::fixed(
      between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
+const NO_IDLE_TIME: CommandError = CommandError::fixed(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies \
+     at runtime LRU and LFU data will take some time to adjust.",
+);
+
 const OBJECT: Command = Command::container(
     CommandSpec {
         summary: "Tells how values are kept.",
@@ -94,17 +99,21 @@ fn idletime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
     let key = args.key()?;
     // Counts as a keyspace hit or miss.
     view.read_without_touch_or_event(key);
-    let now = view.access_time();
-    // The clock may have been moved back since the last access.
-    let idle = view.last_used(key).map(|used| Reply::Integer(i64::from(now.saturating_sub(used))));
-    Ok(idle.unwrap_or(Reply::Null))
+    let Some(usage) = view.usage(key) else { return Ok(Reply::Null) };
+    if view.counts_uses() {
+        return Err(NO_IDLE_TIME);
+    }
+    Ok(Reply::Integer(i64::from(usage.idle_seconds(view.begun()))))
 }
 
 fn freq<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    match view.read_without_touch_or_event(args.key()?) {
-        None => Ok(Reply::Null),
-        Some(_) => Err(NO_FREQUENCY),
+    let key = args.key()?;
+    view.read_without_touch_or_event(key);
+    let Some(usage) = view.usage(key) else { return Ok(Reply::Null) };
+    if !view.counts_uses() {
+        return Err(NO_FREQUENCY);
     }
+    Ok(Reply::Integer(i64::from(usage.frequency(view.begun(), &view.settings().frequency))))
 }
 
 const HELP: &[&str] = &[

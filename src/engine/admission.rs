@@ -1,12 +1,12 @@
 //! Admission: whether a command may run, and the error reply if it may not.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::acl::{DatabaseContext, Denial};
+use crate::clients::instance::MemoryState;
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
 use crate::powers::Hook;
@@ -24,6 +24,7 @@ impl Engine {
         session: &mut Session,
         spec: &'static CommandSpec,
         words: Words<'_>,
+        out: &mut Vec<u8>,
     ) -> Result<(), CommandError> {
         if spec.kind == CommandKind::Debug {
             let local = session.client.peer().is_local();
@@ -41,18 +42,35 @@ impl Engine {
         if let Err(denial) = self.permit(session, spec, words) {
             return Err(self.refusal(session, spec, denial));
         }
-        let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0
-            && (transaction::may_grow(session, spec, &self.instance.profile)
-                || transaction::may_run_scripts(session, spec))
-            && self.backend.used_bytes() > limit
-            && (transaction::may_grow(session, spec, &self.instance.profile)
-                || self.backend.scripts_may_grow(session, spec, words))
-        {
-            return Err(CommandError::OUT_OF_MEMORY);
+        if self.instance.config.live().limits_memory() {
+            self.make_room(session, spec, words, out)?;
         }
         if session.subscriber && session.protocol == Protocol::Resp2 && !spec.runs_subscribed {
             return Err(self.not_while_subscribed(spec));
+        }
+        Ok(())
+    }
+
+    /// Evicts keys if there is too little memory. A command that can take more is refused if that was not enough.
+    #[cold]
+    fn make_room(
+        &self,
+        session: &mut Session,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CommandError> {
+        let state = self.backend.evict();
+        if session.client.has_signals() {
+            // What the evictions have to tell this client is about what was there before its command.
+            session.client.take_mail(out);
+        }
+        session.out_of_memory = state == MemoryState::Exceeded;
+        if session.out_of_memory
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || transaction::may_run_scripts(session, spec) && self.backend.scripts_may_grow(session, spec, words))
+        {
+            return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
     }

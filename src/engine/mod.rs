@@ -150,7 +150,7 @@ impl Engine {
         };
         let spec = resolved.row.spec;
         session.in_flight.row = Some(spec);
-        if let Err(error) = self.admit(session, spec, words) {
+        if let Err(error) = self.admit(session, spec, words, out) {
             self.count_rejection(session, Some(resolved.row.id));
             self.end_caching_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);

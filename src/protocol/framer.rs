@@ -13,6 +13,8 @@ const LINE_LIMIT: usize = 64 * 1024;
 /// Limits of a request before the client has authenticated: the number of words, and the bytes of a word.
 const UNAUTHENTICATED_WORDS: i64 = 10;
 const UNAUTHENTICATED_BULK: i64 = 16 * 1024;
+/// For a word of this size, Redis reserves memory before it has arrived (`PROTO_MBULK_BIG_ARG`).
+const BIG_WORD: usize = 32 * 1024;
 /// A longer list of spans is freed after its request, so that one request does not hold memory for ever.
 const SPANS_KEPT: usize = 1024;
 
@@ -105,6 +107,17 @@ impl Framed {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+}
+
+/// How far a partial request has arrived, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// What has arrived behind its last complete word or line.
+    pub unframed: usize,
+    /// Its complete words.
+    pub words: usize,
+    /// What is still missing of a big word. Redis reserves memory for it.
+    pub announced: usize,
 }
 
 /// Frames requests in a buffer that grows at its end.
@@ -249,6 +262,21 @@ impl Framer {
         match self.expect {
             Expect::Body { length, .. } => self.at + length + 2,
             _ => 0,
+        }
+    }
+
+    /// What is known of a partial request of which so many bytes have arrived.
+    pub fn progress(&self, arrived: usize) -> Progress {
+        match self.expect {
+            Expect::Start => Progress { unframed: arrived, ..Progress::default() },
+            expect => Progress {
+                unframed: arrived.saturating_sub(self.at),
+                words: self.spans[self.first..].iter().map(|span| span.end - span.start).sum(),
+                announced: match expect {
+                    Expect::Body { length, .. } if length >= BIG_WORD => self.needed().saturating_sub(arrived),
+                    _ => 0,
+                },
+            },
         }
     }
 

@@ -120,7 +120,7 @@ impl Loader<'_> {
 
     fn key(&self, db: u32, key: Key) -> Result<(), String> {
         let instance = &self.engine.instance;
-        let Key { name, content, deadline, idle } = key;
+        let Key { name, content, deadline, idle, frequency } = key;
         if !suits(&content, &instance.profile) {
             return Err(format!("has fields with a time to live, which {} does not have", instance.profile));
         }
@@ -128,9 +128,9 @@ impl Loader<'_> {
             return Err("is locked by a script".to_owned());
         };
         if deadline.is_none_or(|deadline| deadline >= view.now()) {
-            let accessed = view.access_time().saturating_sub(idle);
-            let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, accessed);
-            view.replace(entry.ok_or("contradicts itself")?);
+            let usage = view.restored_usage(Some(idle.into()), frequency);
+            let entry = Entry::of_content(&name, content, view.settings(), &instance.profile, deadline, usage);
+            view.replace(view.unshared(entry.ok_or("contradicts itself")?));
         }
         instance.finish_view(view, None);
         Ok(())

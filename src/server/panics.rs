@@ -77,7 +77,7 @@ mod tests {
     /// A command that only this test adds to the table: it does half of its work.
     const HALFWAY: Command = Command::new(
         Handler::Everything(|view, _| {
-            let entry = Entry::string(b"half", b"done", None, view.access_time());
+            let entry = Entry::string(b"half", b"done", None, view.new_usage());
             view.replace(entry);
             [].first().copied().map(crate::protocol::Reply::Integer).map(Ok).unwrap()
         }),

@@ -264,6 +264,55 @@ fn a_flush_of_unknown_origin_is_told_of_only_if_the_holder_still_counted_on_its_
 }
 
 #[test]
+fn a_full_server_evicts_a_lock_that_is_held() {
+    judge(&Pair {
+        code: Code::EvictedLock,
+        wrong: "
+            ! A: SET lock {a} NX PX 10000
+            C: SET lock {c} NX PX 10000
+            D: CONFIG SET maxmemory-policy volatile-ttl maxmemory 1
+            D: PING
+        ",
+        // Nobody is harmed: the one lock is free, and who wants the other one is refused.
+        right: "
+            A: SET lock {a} NX PX 10000
+            C: SET lock {c} NX PX 10000
+            A: RELEASE lock {a}
+            D: SET cached {d}
+            D: CONFIG SET maxmemory-policy allkeys-lru maxmemory 1
+            D: PING
+            D: CONFIG SET maxmemory-policy noeviction maxmemory 0
+            A: SET lock {b} NX PX 10000
+            D: CONFIG SET maxmemory 1
+            C: GET lock
+            A: RELEASE lock {b}
+        ",
+    });
+}
+
+#[test]
+fn another_client_takes_a_lock_that_was_evicted_and_both_have_it() {
+    judge(&Pair {
+        code: Code::TwoHolders,
+        wrong: "
+            ! A: SET lock {a} NX PX 10000
+            C: SET lock {c} NX PX 10000
+            D: CONFIG SET maxmemory-policy allkeys-random maxmemory 1
+            D: CONFIG SET maxmemory 0
+            ! C: SET lock {c} NX PX 10000
+        ",
+        right: "
+            A: SET lock {a} NX PX 10000
+            C: SET lock {c} NX PX 10000
+            D: CONFIG SET maxmemory 1
+            D: CONFIG SET maxmemory 0
+            C: SET lock {c} NX PX 10000
+            A: RELEASE lock {a}
+        ",
+    });
+}
+
+#[test]
 fn a_lock_that_was_lost_to_a_flush_is_released_by_its_key_when_another_has_it() {
     judge(&Pair {
         code: Code::ReleaseAfterFlush,

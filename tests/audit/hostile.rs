@@ -250,7 +250,9 @@ impl Tale {
         if self.dice.below(12) == 0 {
             let kind = self.one(&EventKind::ALL);
             let detail = self.one(DETAILS).to_owned();
-            return Item::Event(Event { seq, at, real, kind, client, name, address, detail });
+            let key = self.one(&[None, None, Some((0, &b"lock:1"[..])), Some((0, b"")), Some((u32::MAX, &[0xff]))]);
+            let key = key.map(|(db, key)| (db, key.to_vec()));
+            return Item::Event(Event { seq, at, real, kind, client, name, address, detail, key });
         }
         let words = self.words();
         let has_children =

@@ -206,6 +206,7 @@ fn fate(standing: &HoldStatus) -> &'static str {
         HoldStatus::Deleted(_) => "deleted",
         HoldStatus::Overwritten(_) => "overwritten",
         HoldStatus::Flushed(_) => "flushed",
+        HoldStatus::Evicted(_) => "evicted",
         HoldStatus::Vanished => "vanished",
     }
 }

@@ -385,7 +385,6 @@ fn what_it_cannot_do_is_refused_and_not_ignored() {
         (&["--replicaof", "localhost", "1"], "this server follows no other"),
         (&["--tls-port", "6380"], "this server speaks no TLS"),
         (&["--loadmodule", "x.so"], "this server loads no modules"),
-        (&["--maxmemory", "1mb", "--maxmemory-policy", "allkeys-lru"], "this server evicts no keys"),
         (&["--test-memory", "1"], "redouble does not test memory"),
         (&["--sentinel"], "redouble has no sentinel mode"),
         (&["--compat", "redis-1.0"], "redis-7.0"),

@@ -9,6 +9,7 @@ mod atomicity;
 mod blocking;
 mod blocking_streams;
 mod connection;
+mod eviction;
 mod operator;
 mod protocol;
 mod pubsub;

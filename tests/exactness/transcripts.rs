@@ -58,6 +58,7 @@ checked! {
     bitfield
     bitmaps
     client
+    client_eviction
     client_kill
     client_pause
     cluster
@@ -72,6 +73,7 @@ checked! {
     dump_restore
     dump_restore_streams
     dump_restore_types
+    eviction
     expiry
     functions
     geo

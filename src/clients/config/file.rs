@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::directive::Directive;
 use super::table::TABLE;
-use super::{Config, Reason, Rename, contradiction, find, store, value_of};
+use super::{Config, Reason, Rename, find, store, value_of};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
 use crate::protocol::split_line;
@@ -59,9 +59,6 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
         }
     }
     let Loader { config, profile, .. } = loader;
-    if let Some(reason) = contradiction(&config.values()) {
-        return Err(LoadError { line: None, reason, profile });
-    }
     config.assign("compat", profile.name());
     if !profile.since_redis(7, 0) {
         // DEBUG needed no permission in these versions.
@@ -295,7 +292,7 @@ mod tests {
         assert_eq!(refused("port 1\nbogus 2"), (Some(2), "Bad directive or wrong number of arguments".into()));
         assert_eq!(refused("\nport 1 2"), (Some(2), "wrong number of arguments".into()));
         assert_eq!(refused("requirepass \"x"), (Some(1), "Unbalanced quotes in configuration line".into()));
-        assert_eq!(refused("maxmemory 1mb\nmaxmemory-policy allkeys-lru").0, None);
+        assert_eq!(refused("maxmemory 10%"), (Some(1), "argument must be a memory value".into()));
     }
 
     #[test]

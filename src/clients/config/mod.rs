@@ -46,6 +46,10 @@ pub struct Live {
     /// `notify-keyspace-events`, as bits: event classes and channels.
     pub events: AtomicU32,
     pub max_memory: AtomicUsize,
+    /// `maxmemory-clients`; a negative number is a percentage of `maxmemory`.
+    pub max_client_memory: AtomicI64,
+    /// Whether one of these two is set.
+    limits_memory: AtomicBool,
     /// Milliseconds until a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
     /// `slowlog-log-slower-than`, in microseconds; negative for never.
@@ -89,6 +93,8 @@ impl Default for Live {
             subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
+            max_client_memory: AtomicI64::new(0),
+            limits_memory: AtomicBool::new(false),
             slow_threshold: AtomicI64::new(10_000),
             slow_log_length: AtomicUsize::new(128),
             large_requests: LargeLimits::default(),
@@ -138,6 +144,28 @@ impl Live {
     /// The limits of unsent output for a client.
     pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
         if subscriber { &self.subscriber_output } else { &self.normal_output }
+    }
+
+    /// Whether the memory of keys or of clients is limited.
+    #[inline]
+    pub fn limits_memory(&self) -> bool {
+        self.limits_memory.load(Ordering::Relaxed)
+    }
+
+    fn set_max_memory(&self, bytes: usize) {
+        self.max_memory.store(bytes, Ordering::Relaxed);
+        self.update_memory_limits();
+    }
+
+    fn set_max_client_memory(&self, value: i64) {
+        self.max_client_memory.store(value, Ordering::Relaxed);
+        self.update_memory_limits();
+    }
+
+    fn update_memory_limits(&self) {
+        let is_limited =
+            self.max_memory.load(Ordering::Relaxed) != 0 || self.max_client_memory.load(Ordering::Relaxed) != 0;
+        self.limits_memory.store(is_limited, Ordering::Relaxed);
     }
 
     /// The least duration of a call that is worth a look by itself, in microseconds: for the slow log, or for the latency
@@ -441,11 +469,6 @@ impl Config {
                 }
             };
         }
-        if let Some(reason) = contradiction(&after) {
-            let about_memory = |name: &&str| name.starts_with("maxmemory");
-            let name = named.iter().map(|(_, name)| *name).find(about_memory).unwrap_or("maxmemory");
-            return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
-        }
         for (place, value) in after.changed {
             store(&mut values, &self.live, place, value);
         }
@@ -485,14 +508,6 @@ fn check(row: &Directive, new: &[u8]) -> Result<(), Reason> {
         }
     }
     Ok(())
-}
-
-/// Why settings that are valid by themselves are invalid together.
-fn contradiction(values: &Values) -> Option<Reason> {
-    let limited = value_of_name(values, "maxmemory") != b"0";
-    let evicts = value_of_name(values, "maxmemory-policy") != b"noeviction";
-    (limited && evicts)
-        .then(|| "this server evicts no keys: with maxmemory, maxmemory-policy must be noeviction".into())
 }
 
 /// The words of a value of CONFIG SET. Every single blank is a separator.

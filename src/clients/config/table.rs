@@ -103,7 +103,7 @@ pub(super) static TABLE: &[Directive] = &[
     }),
     memory("proto-max-bulk-len", "536870912", 1_048_576, LONG_MEMORY)
         .mirrored(|live, value| live.max_bulk.store(number(value), Relaxed)),
-    memory("maxmemory", "0", 0, u64::MAX).mirrored(|live, value| live.max_memory.store(number(value), Relaxed)),
+    memory("maxmemory", "0", 0, u64::MAX).mirrored(|live, value| live.set_max_memory(number(value))),
     choice(
         "maxmemory-policy",
         "noeviction",
@@ -119,7 +119,9 @@ pub(super) static TABLE: &[Directive] = &[
         ],
     ),
     integer("maxmemory-samples", "5", 1, INT).later_kind(BOTH_7_4, SettingKind::Integer { least: 1, most: 64 }),
-    Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
+    Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent)
+        .since(SEVEN)
+        .mirrored(|live, value| live.set_max_client_memory(memory_or_percent(value))),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     // Statistics and notifications.
     integer("slowlog-log-slower-than", "10000", -1, LONG)
@@ -404,6 +406,14 @@ const fn words(name: &'static str, default: &'static str, read: ReadWords) -> Di
 /// A validated number. One that is too large for its type counts as 0, no limit.
 pub(super) fn number<N: FromStr + Default>(value: &[u8]) -> N {
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// A number of bytes, or a percentage as a negative number.
+fn memory_or_percent(value: &[u8]) -> i64 {
+    match value.strip_suffix(b"%") {
+        Some(percent) => -number::<i64>(percent),
+        None => number(value),
+    }
 }
 
 fn word(value: &[u8], index: usize) -> &[u8] {

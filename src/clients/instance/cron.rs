@@ -25,6 +25,7 @@ impl Instance {
     /// CONFIG RESETSTAT.
     pub fn reset_statistics(&self) {
         self.stats.reset();
+        self.reset_exceeded_times();
         self.rates.reset();
         self.keyspace.reset_freed_lazily();
         self.scripts.reset_evicted();

@@ -120,12 +120,12 @@ impl Instance {
                     db = u32::try_from(number).ok().filter(|db| *db < view.databases()).ok_or("no such database")?;
                 }
                 SnapshotItem::Key(Key { deadline: Some(deadline), .. }) if deadline < view.now() => {}
-                SnapshotItem::Key(Key { name, content, deadline, idle }) => {
+                SnapshotItem::Key(Key { name, content, deadline, idle, frequency }) => {
                     let fault = || format!("the value of '{}' cannot be loaded", name.escape_ascii());
-                    let accessed = view.access_time().saturating_sub(idle);
+                    let usage = view.restored_usage(Some(idle.into()), frequency);
                     let entry = suits(&content, &self.profile)
-                        .then(|| Entry::of_content(&name, content, view.settings(), &self.profile, deadline, accessed));
-                    loaded.keys.push((db, entry.flatten().ok_or_else(fault)?));
+                        .then(|| Entry::of_content(&name, content, view.settings(), &self.profile, deadline, usage));
+                    loaded.keys.push((db, view.unshared(entry.flatten().ok_or_else(fault)?)));
                 }
             }
         }

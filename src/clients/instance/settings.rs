@@ -32,8 +32,9 @@ impl Instance {
         if self.space.is_empty() {
             self.apply_log_level();
         }
-        let events = live.events.load(Ordering::Relaxed);
-        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), events);
+        let wanted = live.events.load(Ordering::Relaxed) | self.apply_memory_settings();
+        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), wanted);
+        self.heed_memory_limits();
         self.acl.configure(&self.config);
         if self.profile.has(COMMAND_LOG) {
             live.large_requests

@@ -164,6 +164,8 @@ pub enum Claim {
     Keys(Box<BlockedCommand>),
 }
 
+/// Marks a connection that is counted nowhere: it is not listed yet, or not any more.
+const UNCOUNTED: i64 = -1;
 /// What a connection takes beside its buffers, and what the server keeps for a key that it watches, or for a channel or
 /// pattern that it listens to.
 const CONNECTION: usize = 2 << 10;
@@ -192,6 +194,8 @@ pub struct Client {
     idle_since: AtomicU64,
     seen: Seen,
     labels: Mutex<Labels>,
+    /// The memory that is counted for it, or [`UNCOUNTED`].
+    counted: AtomicI64,
 }
 
 /// What CLIENT LIST shows; written by the connection itself.
@@ -206,6 +210,10 @@ pub struct Seen {
     pub last_used: AtomicI64,
     pub commands: AtomicU64,
     pub input: AtomicUsize,
+    /// The complete words of a request that is incomplete.
+    pub arguments: AtomicUsize,
+    /// What is still missing of its next word, if that is big. It counts as memory, as in Redis.
+    pub announced: AtomicUsize,
     /// Bytes received, and bytes sent, since the connection was accepted.
     pub received: AtomicU64,
     pub sent: AtomicU64,
@@ -215,6 +223,8 @@ pub struct Seen {
     large_request_at: AtomicI64,
     /// To how many channels, patterns and shard channels it listens.
     pub subscriptions: [AtomicUsize; 3],
+    /// How many prefixes it tracks in broadcast mode.
+    pub tracked_prefixes: AtomicUsize,
     pub blocked: AtomicBool,
     /// Whether what holds it up ends by itself.
     pub timed: AtomicBool,
@@ -280,6 +290,7 @@ impl Client {
             idle_since: AtomicU64::new(0),
             seen,
             labels: Mutex::default(),
+            counted: AtomicI64::new(UNCOUNTED),
         }
     }
 
@@ -548,6 +559,8 @@ impl Client {
         self.outbox().len() + self.seen.output.load(Ordering::Relaxed)
     }
 
+    // ---- memory
+
     /// Its memory: the connection, its buffers, its queue, and what it watches and listens to.
     pub fn memory(&self) -> usize {
         let seen = &self.seen;
@@ -555,10 +568,37 @@ impl Client {
         let subscriptions: usize = seen.subscriptions.iter().map(load).sum();
         CONNECTION
             + load(&seen.input)
+            + load(&seen.arguments)
+            + load(&seen.announced)
             + self.waiting()
             + load(&seen.queued_bytes)
             + load(&seen.watched) * WATCHED_KEY
-            + subscriptions * SUBSCRIPTION
+            + (subscriptions + load(&seen.tracked_prefixes)) * SUBSCRIPTION
+    }
+
+    /// The memory that was last counted for it.
+    pub fn counted_memory(&self) -> usize {
+        usize::try_from(self.counted.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Counts its memory for the first time; returns it.
+    pub(super) fn begin_memory_count(&self) -> i64 {
+        let memory = self.memory() as i64;
+        self.counted.store(memory, Ordering::Relaxed);
+        memory
+    }
+
+    /// Counts its memory again, if it is counted; returns by how much it has changed.
+    pub(super) fn count_memory(&self) -> i64 {
+        let memory = self.memory() as i64;
+        let count = |before| (before != UNCOUNTED).then_some(memory);
+        let before = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        before.map_or(0, |before| memory - before)
+    }
+
+    /// Counts its memory no more; returns what was counted for it.
+    pub(super) fn end_memory_count(&self) -> i64 {
+        self.counted.swap(UNCOUNTED, Ordering::Relaxed).max(0)
     }
 
     /// Whether so much waits to be sent, or has for so long, that the client is to be closed.

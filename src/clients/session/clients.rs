@@ -1,7 +1,7 @@
 //! The connections of one server.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::client::{Client, Peer, Signal};
@@ -14,6 +14,8 @@ pub struct Clients {
     register: Arc<Register>,
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
     count: AtomicUsize,
+    /// The memory of all connections, as it was last counted.
+    memory: AtomicI64,
 }
 
 /// What the worlds behind one port share: ids are never given twice, and `maxclients` counts all connections.
@@ -38,6 +40,7 @@ impl Clients {
         let client = Arc::new(Client::new(id, peer, fd, now));
         connected.insert(id, Arc::clone(&client));
         self.count.store(connected.len(), Ordering::Relaxed);
+        self.begin_counting(&client);
         Some(client)
     }
 
@@ -51,16 +54,49 @@ impl Clients {
     pub fn hand_over(&self, id: u64, to: &Self) {
         if let Some(client) = self.take(id) {
             let mut connected = to.connected();
-            connected.insert(id, client);
+            connected.insert(id, Arc::clone(&client));
             to.count.store(connected.len(), Ordering::Relaxed);
+            to.begin_counting(&client);
         }
     }
 
     fn take(&self, id: u64) -> Option<Arc<Client>> {
         let mut connected = self.connected();
-        let client = connected.remove(&id);
+        let client = connected.remove(&id)?;
         self.count.store(connected.len(), Ordering::Relaxed);
-        client
+        self.add_memory(-client.end_memory_count());
+        Some(client)
+    }
+
+    // ---- memory
+
+    /// The memory of all connections, as it was last counted: each connection counts itself while memory is limited.
+    #[inline]
+    pub fn summed_memory(&self) -> usize {
+        usize::try_from(self.memory.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Counts the memory of a connection again.
+    pub fn count_memory(&self, client: &Client) {
+        self.add_memory(client.count_memory());
+    }
+
+    /// Counts the memory of all connections again, and returns it.
+    pub fn recount_memory(&self) -> usize {
+        for client in self.all() {
+            self.count_memory(&client);
+        }
+        self.summed_memory()
+    }
+
+    fn begin_counting(&self, client: &Client) {
+        self.add_memory(client.begin_memory_count());
+    }
+
+    fn add_memory(&self, change: i64) {
+        if change != 0 {
+            self.memory.fetch_add(change, Ordering::Relaxed);
+        }
     }
 
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {

@@ -26,19 +26,19 @@ const DUMP_FRAME: usize = 1 + 2 + 8;
 /// DEBUG OBJECT: how a value is encoded.
 pub(super) fn object(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (key, profile, view) = (args.key()?, args.profile(), &mut *context.view);
-    let now = view.access_time();
+    let now = view.begun();
     let limit = view.settings().encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
     let Some(entry) = view.peek_even_expired(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
-    let accessed = entry.accessed();
+    let usage = entry.usage();
     let nodes = node_details(entry, limit, profile);
     Ok(Reply::StatusText(format!(
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
         entry.references(),
         entry.encoding(profile),
-        accessed & 0xff_ffff,
-        now.saturating_sub(accessed),
+        usage.field(),
+        usage.idle_seconds(now),
     )))
 }
 

@@ -42,10 +42,12 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
     }
     fields.add("expired_time_cap_reached_count", 0);
     fields.add("expire_cycle_cpu_milliseconds", totals.expire_cycle_micros / 1000);
-    fields.add("evicted_keys", 0);
-    fields.zeros_since(seven, &["evicted_clients"]);
+    fields.add("evicted_keys", totals.evicted_keys);
+    fields.add_since(seven, "evicted_clients", totals.evicted_clients);
     fields.add_since(AFTER_FORK, "evicted_scripts", instance.scripts.stats().evicted);
-    fields.zeros_since(seven, &["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
+    let (exceeded, exceeded_now) = instance.exceeded_times();
+    fields.add_since(seven, "total_eviction_exceeded_time", exceeded);
+    fields.add_since(seven, "current_eviction_exceeded_time", exceeded_now);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
     fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));

@@ -81,7 +81,7 @@ impl View<'_> {
             let mut value = make();
             let (result, changes) = change(&mut value);
             if !value.is_removable() {
-                self.insert(Entry::boxed(key, value.into(), None, self.access_time()));
+                self.insert(Entry::boxed(key, value.into(), None, self.new_usage()));
                 self.count_more_changes(changes.saturating_sub(1));
             }
             return Ok(result);
@@ -105,6 +105,6 @@ impl View<'_> {
 
     /// Replaces whatever is under a key by a value without a deadline.
     pub fn put_value(&mut self, key: &[u8], value: impl Into<Value>) {
-        self.put(Entry::boxed(key, value.into(), None, self.access_time()));
+        self.put(Entry::boxed(key, value.into(), None, self.new_usage()));
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct ShardMeta {
     pub(super) volatile: AtomicI64,
     /// Keys of hashes with fields that have a deadline.
     pub(super) with_field_deadlines: AtomicI64,
-    /// Bytes of memory of the entries.
+    /// Bytes of memory of the entries, with their slots.
     pub(super) bytes: AtomicI64,
 }
 
@@ -40,6 +40,11 @@ impl ShardMeta {
     /// The holder of the shard's lock is the only writer, so no atomic read-modify-write is needed.
     pub(super) fn count_keys(&self, change: i64) {
         self.keys.store(self.keys.load(Ordering::Relaxed) + change, Ordering::Relaxed);
+    }
+
+    /// As [`count_keys`](Self::count_keys).
+    pub(super) fn count_bytes(&self, change: i64) {
+        self.bytes.store(self.bytes.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     }
 }
 

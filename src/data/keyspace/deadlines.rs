@@ -31,6 +31,13 @@ impl Deadlines {
         self.heap.len()
     }
 
+    /// All rows, from one on that `seed` selects; some may be stale.
+    pub fn iter_from(&self, seed: u64) -> impl Iterator<Item = (Millis, u64)> {
+        let rows = self.heap.as_slice();
+        let (before, behind) = rows.split_at((seed % rows.len().max(1) as u64) as usize);
+        behind.iter().chain(before).map(|Reverse(row)| *row)
+    }
+
     /// Some of the deadlines, evenly from earlier and later ones; some may be stale.
     pub fn sample(&self) -> impl Iterator<Item = Millis> {
         let step = (self.heap.len() / SAMPLE).max(1);

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::entry::{AccessTime, Entry, TextRef};
+use super::entry::{Entry, TextRef};
+use super::usage::Usage;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::parse_integer;
 
@@ -90,24 +91,24 @@ impl Entry {
 
 /// The last use of each shared integer, through any key. Redis reports it as the access time of all keys that share it.
 pub(super) struct SharedIntegers {
-    /// The access time of integers that were never used: the start of the server.
-    made: AccessTime,
+    /// The usage of integers that were never used: the start of the server.
+    made: Usage,
     used: Box<[AtomicU32]>,
 }
 
 impl SharedIntegers {
-    pub(super) fn new(now: AccessTime, few: bool) -> Self {
+    pub(super) fn new(now: Usage, few: bool) -> Self {
         let times = if few { FEW_TIMES } else { TIMES };
         Self { made: now, used: (0..times).map(|_| AtomicU32::new(0)).collect() }
     }
 
     #[inline]
-    pub(super) fn touch(&self, value: usize, now: AccessTime) {
-        self.used[value & (self.used.len() - 1)].store(now, Ordering::Relaxed);
+    pub(super) fn touch(&self, value: usize, now: Usage) {
+        self.used[value & (self.used.len() - 1)].store(now.to_bits(), Ordering::Relaxed);
     }
 
-    pub(super) fn accessed(&self, value: usize) -> AccessTime {
-        self.used[value & (self.used.len() - 1)].load(Ordering::Relaxed).max(self.made)
+    pub(super) fn usage(&self, value: usize) -> Usage {
+        Usage::from_bits(self.used[value & (self.used.len() - 1)].load(Ordering::Relaxed)).latest(self.made)
     }
 }
 
@@ -143,20 +144,22 @@ mod tests {
         for (key, deadline, longest) in
             [(1, None, 112), (1, Some(1), 104), (31, None, 82), (32, None, 79), (100, None, 11), (100, Some(1), 3)]
         {
-            let encoding = |length| Entry::string(&vec![b'k'; key], &vec![b'a'; length], deadline, 0).encoding(&valkey);
+            let encoding = |length| {
+                Entry::string(&vec![b'k'; key], &vec![b'a'; length], deadline, Usage::default()).encoding(&valkey)
+            };
             assert_eq!((encoding(longest), encoding(longest + 1)), ("embstr", "raw"), "{key}");
         }
     }
 
     #[test]
     fn a_small_integer_is_shared_until_it_is_copied() {
-        let mut entry = Entry::string(b"k", b"9999", None, 0);
+        let mut entry = Entry::string(b"k", b"9999", None, Usage::default());
         assert_eq!(entry.references(), SHARED);
         entry.set_private();
         let mut entry = entry.renamed(b"other");
         assert_eq!(entry.references(), 1);
         entry.write_string(b"1234", Some(5));
         assert_eq!(entry.references(), SHARED);
-        assert_eq!(Entry::string(b"k", b"10000", None, 0).references(), 1);
+        assert_eq!(Entry::string(b"k", b"10000", None, Usage::default()).references(), 1);
     }
 }

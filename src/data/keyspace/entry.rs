@@ -6,6 +6,7 @@
 
 use thin_vec::ThinVec;
 
+use super::usage::Usage;
 use super::value::{Collection, Text, Value, ValueKind};
 use crate::base::clock::Millis;
 
@@ -13,17 +14,14 @@ use crate::base::clock::Millis;
 const PACKED_KEY: usize = u8::MAX as usize;
 const PACKED_SIZE: usize = 4096;
 
-/// Offsets in a packed entry: one byte of key length, one of flags, four of access time, eight of deadline if it has
+/// Offsets in a packed entry: one byte of key length, one of flags, four of usage, eight of deadline if it has
 /// one, then the key, then the value.
-const ACCESS: usize = 2;
+const USAGE: usize = 2;
 const FIXED: usize = 6;
 const DEADLINE: u8 = 1;
 const VERBATIM: u8 = 2;
 const PRIVATE: u8 = 4;
 const DEADLINE_SIZE: usize = 8;
-
-/// The time at which an entry was last used, in seconds of the server's clock, for OBJECT IDLETIME.
-pub type AccessTime = u32;
 
 /// A string value as a read returns it.
 #[derive(Clone, Copy)]
@@ -52,7 +50,7 @@ impl EntryDeadlines {
     }
 }
 
-/// A key with its value, its deadline and its access time.
+/// A key with its value, its deadline and its usage.
 #[derive(Clone)]
 pub enum Entry {
     Packed(Packed),
@@ -66,25 +64,25 @@ pub struct Packed(ThinVec<u8>);
 pub struct Boxed {
     key: Box<[u8]>,
     deadline: Option<Millis>,
-    accessed: AccessTime,
+    usage: Usage,
     private: bool,
     pub value: Value,
 }
 
 impl Entry {
     /// An entry of a string that was written as a whole.
-    pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, accessed: AccessTime) -> Self {
-        match Packed::new(key, value, deadline, accessed) {
+    pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Self {
+        match Packed::new(key, value, deadline, usage) {
             Some(packed) => Self::Packed(packed),
             None => {
                 let text = Text { bytes: value.to_vec(), edited: false, verbatim: false };
-                Self::boxed(key, Value::String(text), deadline, accessed)
+                Self::boxed(key, Value::String(text), deadline, usage)
             }
         }
     }
 
-    pub fn boxed(key: &[u8], value: Value, deadline: Option<Millis>, accessed: AccessTime) -> Self {
-        Self::Boxed(Box::new(Boxed { key: key.into(), deadline, accessed, private: false, value }))
+    pub fn boxed(key: &[u8], value: Value, deadline: Option<Millis>, usage: Usage) -> Self {
+        Self::Boxed(Box::new(Boxed { key: key.into(), deadline, usage, private: false, value }))
     }
 
     /// The address of the entry's bytes, for prefetching.
@@ -156,7 +154,7 @@ impl Entry {
     pub fn edit_text(&mut self) -> Option<&mut Text> {
         if let Self::Packed(packed) = self {
             let text = Text { bytes: packed.value().to_vec(), edited: true, verbatim: false };
-            *self = Self::boxed(packed.key(), Value::String(text), packed.deadline(), packed.accessed());
+            *self = Self::boxed(packed.key(), Value::String(text), packed.deadline(), packed.usage());
         }
         match self {
             Self::Boxed(boxed) => match &mut boxed.value {
@@ -177,7 +175,7 @@ impl Entry {
         {
             return;
         }
-        *self = Self::string(self.key(), value, deadline, self.accessed());
+        *self = Self::string(self.key(), value, deadline, self.usage());
     }
 
     /// Marks a string as text, even if it reads as an integer, until it is next written.
@@ -230,18 +228,18 @@ impl Entry {
         }
     }
 
-    pub fn accessed(&self) -> AccessTime {
+    pub fn usage(&self) -> Usage {
         match self {
-            Self::Packed(packed) => packed.accessed(),
-            Self::Boxed(boxed) => boxed.accessed,
+            Self::Packed(packed) => packed.usage(),
+            Self::Boxed(boxed) => boxed.usage,
         }
     }
 
     #[inline]
-    pub fn set_accessed(&mut self, accessed: AccessTime) {
+    pub fn set_usage(&mut self, usage: Usage) {
         match self {
-            Self::Packed(packed) => packed.set_accessed(accessed),
-            Self::Boxed(boxed) => boxed.accessed = accessed,
+            Self::Packed(packed) => packed.set_usage(usage),
+            Self::Boxed(boxed) => boxed.usage = usage,
         }
     }
 
@@ -249,7 +247,7 @@ impl Entry {
     pub fn renamed(self, key: &[u8]) -> Self {
         match self {
             Self::Packed(packed) => {
-                let mut renamed = Self::string(key, packed.value(), packed.deadline(), packed.accessed());
+                let mut renamed = Self::string(key, packed.value(), packed.deadline(), packed.usage());
                 if packed.is_verbatim() {
                     renamed.set_verbatim();
                 }
@@ -265,6 +263,12 @@ impl Entry {
         }
     }
 
+    /// The memory of the entry in bytes, with its slot in the table.
+    #[inline]
+    pub fn footprint(&self) -> usize {
+        self.size() + size_of::<Self>() + 1
+    }
+
     /// The memory of the entry in bytes, without its slot in the table.
     pub fn size(&self) -> usize {
         match self {
@@ -278,7 +282,7 @@ impl Entry {
 const PACKED_HEADER: usize = 16;
 
 impl Packed {
-    fn new(key: &[u8], value: &[u8], deadline: Option<Millis>, accessed: AccessTime) -> Option<Self> {
+    fn new(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
         let size = Self::size(key, value, deadline);
         if key.len() > PACKED_KEY || size > PACKED_SIZE {
             return None;
@@ -286,7 +290,7 @@ impl Packed {
         let mut bytes = ThinVec::with_capacity(size);
         bytes.push(key.len() as u8);
         bytes.push(if deadline.is_some() { DEADLINE } else { 0 });
-        bytes.extend_from_slice(&accessed.to_le_bytes());
+        bytes.extend_from_slice(&usage.to_bits().to_le_bytes());
         if let Some(deadline) = deadline {
             bytes.extend_from_slice(&deadline.to_le_bytes());
         }
@@ -353,13 +357,13 @@ impl Packed {
         self.0[1] & VERBATIM != 0
     }
 
-    fn accessed(&self) -> AccessTime {
-        self.0[ACCESS..FIXED].try_into().map_or(0, AccessTime::from_le_bytes)
+    fn usage(&self) -> Usage {
+        self.0[USAGE..FIXED].try_into().map_or(Usage::default(), |bytes| Usage::from_bits(u32::from_le_bytes(bytes)))
     }
 
     #[inline]
-    fn set_accessed(&mut self, accessed: AccessTime) {
-        self.0[ACCESS..FIXED].copy_from_slice(&accessed.to_le_bytes());
+    fn set_usage(&mut self, usage: Usage) {
+        self.0[USAGE..FIXED].copy_from_slice(&usage.to_bits().to_le_bytes());
     }
 
     /// Overwrites the value in the same allocation, if it fits and leaves little of it unused.
@@ -384,14 +388,14 @@ mod tests {
 
     #[test]
     fn a_packed_entry_keeps_its_parts_apart_whatever_changes() {
-        let mut entry = Entry::string(b"lock:1", b"token", None, 7);
+        let mut entry = Entry::string(b"lock:1", b"token", None, Usage::at(7000));
         entry.set_deadline(Some(123_456));
         assert_eq!((entry.key(), entry.text().unwrap().bytes), (&b"lock:1"[..], &b"token"[..]));
-        assert_eq!((entry.deadline(), entry.accessed()), (Some(123_456), 7));
+        assert_eq!((entry.deadline(), entry.usage()), (Some(123_456), Usage::at(7000)));
         entry.write_string(b"", Some(99));
         assert_eq!((entry.key(), entry.text().unwrap().bytes), (&b"lock:1"[..], &b""[..]));
         entry.write_string(&[b'x'; 5000], None);
-        assert_eq!((entry.text().unwrap().bytes.len(), entry.deadline(), entry.accessed()), (5000, None, 7));
+        assert_eq!((entry.text().unwrap().bytes.len(), entry.deadline(), entry.usage()), (5000, None, Usage::at(7000)));
         entry.write_string(b"short", Some(1));
         entry.set_deadline(None);
         assert_eq!((entry.key(), entry.text().unwrap().bytes, entry.deadline()), (&b"lock:1"[..], &b"short"[..], None));

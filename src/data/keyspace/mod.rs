@@ -9,12 +9,14 @@ mod database;
 mod deadlines;
 mod encoding;
 mod entry;
+mod eviction;
 mod hash;
 mod indexed;
 mod lazy_free;
 mod list;
 mod lists;
 mod member;
+mod memory_sum;
 mod notifications;
 mod rank_tree;
 mod rdb_content;
@@ -26,6 +28,7 @@ mod store;
 mod stream;
 mod streams;
 mod strings;
+mod usage;
 mod value;
 mod view;
 mod waiters;
@@ -39,22 +42,27 @@ use crate::base::clock::{Clock, Millis};
 use crate::base::random;
 use database::{Database, ShardMeta};
 use encoding::SharedIntegers;
-use entry::AccessTime;
+use memory_sum::MemorySum;
 use settings::number;
 use store::{FEW_SHARDS, MANY_SHARDS};
 use waiters::Waiters;
 use watch::Watchers;
 
 pub use entry::Entry;
+pub use eviction::{EvictionPolicy, EvictionPool, EvictionSettings};
 pub use hash::{Hash, HashLimits};
 pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
-pub use notifications::{EXPIRY_PAUSED, EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
+pub use notifications::{
+    COUNTS_USES, EXPIRY_PAUSED, EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification,
+    OWN_INTEGERS, SUMS_MEMORY,
+};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
+pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
 pub use watch::{Presence, Watch};
@@ -109,14 +117,10 @@ pub struct Keyspace {
     waiters: Waiters,
     shared_integers: SharedIntegers,
     settings: Settings,
+    memory_sum: MemorySum,
     /// Values that were freed after their keys were gone.
     freed_lazily: AtomicU64,
     random: AtomicU64,
-}
-
-/// An instant as an access time.
-fn access_time(now: Millis) -> AccessTime {
-    (now.cast_unsigned() / 1000) as AccessTime
 }
 
 impl Keyspace {
@@ -138,8 +142,9 @@ impl Keyspace {
             busy: AtomicBool::new(false),
             watchers: Watchers::default(),
             waiters: Waiters::default(),
-            shared_integers: SharedIntegers::new(access_time(clock.millis()), bits == FEW_SHARDS),
+            shared_integers: SharedIntegers::new(Usage::at(clock.millis()), bits == FEW_SHARDS),
             settings: Settings::default(),
+            memory_sum: MemorySum::default(),
             freed_lazily: AtomicU64::new(0),
             random: AtomicU64::new(0),
         }
@@ -269,6 +274,18 @@ impl Keyspace {
     pub fn used_bytes(&self) -> usize {
         let sum: i64 = self.shard_meta().map(|meta| meta.bytes.load(Ordering::Relaxed)).sum();
         usize::try_from(sum).unwrap_or(0)
+    }
+
+    /// The same while memory is limited: a sum that is kept up to date, and exact unless views on other threads have just
+    /// changed something. Call [`sum_memory`](Self::sum_memory) first, and now and then.
+    #[inline]
+    pub fn summed_bytes(&self) -> usize {
+        self.memory_sum.bytes()
+    }
+
+    /// Begins the sum of all memory anew.
+    pub fn sum_memory(&self) -> usize {
+        self.memory_sum.set(self.used_bytes())
     }
 
     /// The number of keys of each database, of those with a deadline, and of those whose parts have one; only databases

@@ -38,6 +38,14 @@ pub const KEY_CHANGES: u32 = 1 << 31;
 /// No notification, but here because every view reads these bits: expired keys are not deleted (CLIENT PAUSE).
 pub const EXPIRY_PAUSED: u32 = 1 << 30;
 
+/// Bits that are no notification, but are looked at together with them: each key's usage is how often it is used, as LFU
+/// policies need it.
+pub const COUNTS_USES: u32 = 1 << 27;
+/// Keys share no small integers, because each must have a usage of its own.
+pub const OWN_INTEGERS: u32 = 1 << 29;
+/// The memory of all keys is summed up, because it is limited.
+pub const SUMS_MEMORY: u32 = 1 << 28;
+
 /// One notification of a view.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notification {

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::entry::{AccessTime, Entry};
+use super::entry::Entry;
 use super::hash::{Hash, HashLimits};
 use super::list::{Chunk, End, List, ListLimits};
 use super::set::{Integers, Set, SetLimits};
 use super::sorted_set::{SortedSet, SortedSetLimits};
 use super::stream::{Group, Log, Node as StreamNode, Stream, StreamId};
+use super::usage::Usage;
 use super::value::{Collection, Value};
 use crate::base::clock::Millis;
 use crate::base::profile::Profile;
@@ -36,10 +37,10 @@ impl Entry {
         settings: &Settings,
         profile: &Profile,
         deadline: Option<Millis>,
-        accessed: AccessTime,
+        usage: Usage,
     ) -> Option<Self> {
         let value = match content {
-            Content::String(bytes) => return Some(Self::string(key, &bytes, deadline, accessed)),
+            Content::String(bytes) => return Some(Self::string(key, &bytes, deadline, usage)),
             Content::Integers { .. } | Content::Set { .. } => {
                 kept(Set::of_content(content, &settings.set_limits(profile)))
             }
@@ -48,7 +49,7 @@ impl Entry {
             Content::List(_) | Content::Elements(_) => kept(List::of_content(content, &settings.list_limits(profile))),
             Content::Stream(stream) => kept(Stream::of_content(stream)),
         };
-        Some(Self::boxed(key, value?, deadline, accessed))
+        Some(Self::boxed(key, value?, deadline, usage))
     }
 }
 

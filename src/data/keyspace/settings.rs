@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-use super::notifications::EXPIRY_PAUSED;
-use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
+use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, OWN_INTEGERS, SUMS_MEMORY};
+use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
 use crate::data::rdb::Checksums;
 
@@ -13,11 +13,14 @@ pub struct Settings {
     pub max_string: AtomicI64,
     /// The limits at which values of each type change their encoding.
     pub encoding_limits: EncodingLimits,
+    pub eviction: EvictionSettings,
+    pub frequency: FrequencySettings,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD: the size from which an element of a list is a node of its own. 0: the default.
     pub packed_threshold: AtomicUsize,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: RESTORE takes a payload with a wrong checksum.
     pub skip_checksums: AtomicBool,
-    /// The notifications that views make, as bits: event classes, channels, changes of keys; and a pause of expiry.
+    /// The notifications that views make, as bits: event classes, channels, changes of keys; a pause of expiry, and what
+    /// else keys need at each use.
     notifications: AtomicU32,
 }
 
@@ -66,6 +69,8 @@ impl Default for Settings {
         Self {
             max_string: AtomicI64::new(512 << 20),
             encoding_limits: EncodingLimits::default(),
+            eviction: EvictionSettings::default(),
+            frequency: FrequencySettings::default(),
             packed_threshold: AtomicUsize::new(0),
             skip_checksums: AtomicBool::new(false),
             notifications: AtomicU32::new(0),
@@ -82,7 +87,8 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) & !EXPIRY_PAUSED != 0
+        const OTHERS: u32 = EXPIRY_PAUSED | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY;
+        self.notifications.load(Ordering::Acquire) & !OTHERS != 0
     }
 
     /// Restores the defaults of what only DEBUG changes.

@@ -209,6 +209,14 @@ impl Shard<'_> {
         (0..buckets).map(|step| Slot((start + step) % buckets)).find(|&slot| self.is_full(slot))
     }
 
+    /// All entries, from a slot on that `seed` selects.
+    pub fn iter_from(&self, seed: u64) -> impl Iterator<Item = &Entry> {
+        let buckets = self.table.buckets();
+        let start = (seed % buckets as u64) as usize;
+        let slots = (0..buckets).map(move |step| Slot((start + step) % buckets));
+        slots.filter(|&slot| self.is_full(slot)).map(|slot| self.entry(slot))
+    }
+
     pub fn len(&self) -> usize {
         self.table.len()
     }

@@ -2,7 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::entry::{AccessTime, Entry, TextRef};
+use super::entry::{Entry, TextRef};
+use super::notifications::{COUNTS_USES, OWN_INTEGERS};
+use super::usage::Usage;
 use super::value::{Text, Value, ValueKind};
 use super::view::View;
 use crate::base::clock::Millis;
@@ -57,24 +59,26 @@ impl View<'_> {
     /// Writes a whole string. Replaces a value of any type.
     #[inline]
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
-        let accessed = self.access_time();
         match self.find_for_update(key) {
             Some(at) if self.entry(at).kind() == ValueKind::Stream => {
                 // Clients blocked in XREADGROUP get an error.
                 let deadline = self.entry(at).deadline();
-                self.put(Entry::string(key, value, expiry.resolve(deadline), accessed));
+                self.put(self.new_string(key, value, expiry.resolve(deadline)));
             }
-            Some(at) => self.rewrite(at, |entry| {
-                let deadline = expiry.resolve(entry.deadline());
-                entry.write_string(value, deadline);
-                entry.set_accessed(accessed);
-            }),
+            Some(at) => {
+                let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
+                self.rewrite(at, |entry| {
+                    let deadline = expiry.resolve(entry.deadline());
+                    entry.write_string(value, deadline);
+                    entry.note_write(wanted, usage);
+                });
+            }
             None => {
                 let deadline = match expiry {
                     Expiry::Never | Expiry::Keep => None,
                     Expiry::At(deadline) => Some(deadline),
                 };
-                self.insert(Entry::string(key, value, deadline, accessed));
+                self.insert(self.new_string(key, value, deadline));
             }
         }
     }
@@ -85,18 +89,22 @@ impl View<'_> {
         if self.find_for_update(key).is_some() {
             return false;
         }
-        self.insert(Entry::string(key, value, deadline, self.access_time()));
+        self.insert(self.new_string(key, value, deadline));
         true
     }
 
     /// Writes a whole string without a deadline, and returns the old one.
     pub fn replace_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
         let Some(at) = self.find_for_read(key) else {
-            self.insert(Entry::string(key, value, None, self.access_time()));
+            self.insert(self.new_string(key, value, None));
             return Ok(None);
         };
         let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes.to_vec();
-        self.rewrite(at, |entry| entry.write_string(value, None));
+        let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
+        self.rewrite(at, |entry| {
+            entry.write_string(value, None);
+            entry.note_write(wanted, usage);
+        });
         Ok(Some(old))
     }
 
@@ -111,7 +119,7 @@ impl View<'_> {
         let mut value = SmallVec::new();
         let Some(at) = self.find_for_update(key) else {
             let result = make(None, &mut value)?;
-            let mut entry = Entry::string(key, &value, None, self.access_time());
+            let mut entry = self.new_string(key, &value, None);
             if verbatim {
                 entry.set_verbatim();
             }
@@ -120,8 +128,10 @@ impl View<'_> {
         };
         let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?;
         let result = make(Some(old.bytes), &mut value)?;
+        let (wanted, usage) = (self.wanted(), self.entry(at).usage());
         self.rewrite(at, |entry| {
             entry.write_string(&value, entry.deadline());
+            entry.note_write(wanted, usage);
             if verbatim {
                 entry.set_verbatim();
             }
@@ -151,7 +161,7 @@ impl View<'_> {
         let Some(at) = self.find_for_update(key) else {
             let mut bytes = Vec::new();
             let (result, changed) = edit(&mut bytes);
-            self.insert_quietly(raw(key, bytes, self.access_time()));
+            self.insert_quietly(raw(key, bytes, self.new_usage()));
             if changed {
                 self.changed(key);
             }
@@ -189,10 +199,40 @@ impl View<'_> {
 
     /// Writes a whole string in the `raw` encoding, as BITOP does.
     pub fn set_raw_string(&mut self, key: &[u8], bytes: Vec<u8>) {
-        self.put(raw(key, bytes, self.access_time()));
+        self.put(raw(key, bytes, self.new_usage()));
     }
 }
 
-fn raw(key: &[u8], bytes: Vec<u8>, accessed: AccessTime) -> Entry {
-    Entry::boxed(key, Value::String(Text { bytes, edited: true, verbatim: false }), None, accessed)
+impl View<'_> {
+    /// A string that is written as a whole, under a new key.
+    #[inline]
+    fn new_string(&self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> Entry {
+        self.unshared(Entry::string(key, value, deadline, self.new_usage()))
+    }
+
+    /// An entry that shares no integer with others if none is to be shared.
+    #[inline]
+    pub fn unshared(&self, mut entry: Entry) -> Entry {
+        if self.wanted() & OWN_INTEGERS != 0 {
+            entry.set_private();
+        }
+        entry
+    }
+}
+
+impl Entry {
+    /// A string was written as a whole, under a key that exists. Its usage counts on while uses are counted.
+    #[inline]
+    fn note_write(&mut self, wanted: u32, usage: Usage) {
+        if wanted & COUNTS_USES == 0 {
+            self.set_usage(usage);
+        }
+        if wanted & OWN_INTEGERS != 0 {
+            self.set_private();
+        }
+    }
+}
+
+fn raw(key: &[u8], bytes: Vec<u8>, usage: Usage) -> Entry {
+    Entry::boxed(key, Value::String(Text { bytes, edited: true, verbatim: false }), None, usage)
 }

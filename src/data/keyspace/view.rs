@@ -6,6 +6,7 @@
 mod change;
 mod databases;
 mod effects;
+mod evict;
 mod expiry;
 mod locking;
 mod lookup;
@@ -17,9 +18,10 @@ use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::entry::AccessTime;
+use super::notifications::COUNTS_USES;
 use super::store::{Shard, Slot, hash_of};
-use super::{Keyspace, Settings, access_time};
+use super::usage::Usage;
+use super::{Keyspace, Settings};
 use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
@@ -51,7 +53,7 @@ pub struct View<'k> {
     /// The running command's reply must not be random.
     repeatable: bool,
     stats: ViewStats,
-    /// The notifications that were wanted when the view was locked, as bits.
+    /// The notifications that were wanted when the view was locked, as bits, and what else keys need at each use.
     wanted: u32,
     /// Most views have none. Declared behind the locks, so that flushed tables are dropped after the locks are
     /// released.
@@ -248,9 +250,37 @@ impl<'k> View<'k> {
         self.keyspace.settings()
     }
 
-    /// The view's instant as an access time.
-    pub fn access_time(&self) -> AccessTime {
-        access_time(self.begun)
+    /// What was wanted when the view was locked, as bits: notifications, and what `notifications.rs` names with them.
+    #[inline]
+    pub(super) fn wanted(&self) -> u32 {
+        self.wanted
+    }
+
+    /// The instant at which keys are used.
+    #[inline]
+    pub fn begun(&self) -> Millis {
+        self.begun
+    }
+
+    /// Whether keys' usage is how often they are used: an LFU policy is selected.
+    pub fn counts_uses(&self) -> bool {
+        self.wanted & COUNTS_USES != 0
+    }
+
+    /// The usage of a key that comes with an idle time in seconds, or with a frequency. What the policy does not use is
+    /// ignored.
+    pub fn restored_usage(&self, idle: Option<i64>, frequency: Option<u8>) -> Usage {
+        match (self.counts_uses(), idle, frequency) {
+            (true, _, Some(frequency)) => Usage::with_frequency(self.begun, frequency),
+            (false, Some(idle), _) => Usage::idle_for(self.begun, idle),
+            _ => self.new_usage(),
+        }
+    }
+
+    /// The usage of a key that is created now.
+    #[inline]
+    pub fn new_usage(&self) -> Usage {
+        if self.wanted & COUNTS_USES != 0 { Usage::new_frequency(self.begun) } else { Usage::at(self.begun) }
     }
 }
 

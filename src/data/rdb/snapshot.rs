@@ -61,6 +61,8 @@ pub struct Key {
     pub deadline: Option<Millis>,
     /// Seconds since its last access.
     pub idle: u32,
+    /// How often it is used, if the policy counted that.
+    pub frequency: Option<u8>,
 }
 
 /// Why a snapshot cannot be read, and the offset of the error.
@@ -92,7 +94,7 @@ impl<'a> SnapshotReader<'a> {
 
     /// The next item; `None` at the end, after the checksum was verified.
     pub fn next(&mut self) -> Result<Option<SnapshotItem>, SnapshotError> {
-        let (mut deadline, mut idle) = (None, 0);
+        let (mut deadline, mut idle, mut frequency) = (None, 0, None);
         while self.rest.is_none() {
             let at = self.at();
             let cut = |at| SnapshotError { at, reason: "the snapshot ends in the middle".to_owned() };
@@ -102,7 +104,10 @@ impl<'a> SnapshotReader<'a> {
                 NOTE => reader.string().and_then(|_| reader.string()).map(|_| None),
                 SIZES => reader.length().and_then(|_| reader.length()).map(|_| None),
                 SLOT_SIZES => reader.length().and_then(|_| reader.length()).and_then(|_| reader.length()).map(|_| None),
-                FREQUENCY => reader.byte().map(|_| None),
+                FREQUENCY => reader.byte().map(|count| {
+                    frequency = Some(count);
+                    None
+                }),
                 IDLE => reader.length().map(|seconds| {
                     idle = u32::try_from(seconds).unwrap_or(u32::MAX);
                     None
@@ -122,7 +127,10 @@ impl<'a> SnapshotReader<'a> {
                     self.end(at)?;
                     break;
                 }
-                kind => return self.key(at, kind, deadline, idle).map(|key| Some(SnapshotItem::Key(key))),
+                kind => {
+                    let key = self.key(at, kind)?;
+                    return Ok(Some(SnapshotItem::Key(Key { deadline, idle, frequency, ..key })));
+                }
             };
             if let Some(piece) = piece.ok_or_else(|| cut(at))? {
                 return Ok(Some(piece));
@@ -131,7 +139,7 @@ impl<'a> SnapshotReader<'a> {
         Ok(None)
     }
 
-    fn key(&mut self, at: usize, kind: u8, deadline: Option<Millis>, idle: u32) -> Result<Key, SnapshotError> {
+    fn key(&mut self, at: usize, kind: u8) -> Result<Key, SnapshotError> {
         let unreadable = |reason: String| SnapshotError { at, reason };
         let name = self.reader.string().ok_or_else(|| unreadable("the snapshot ends in the middle".to_owned()))?;
         let shown = || name.escape_ascii();
@@ -139,7 +147,7 @@ impl<'a> SnapshotReader<'a> {
             return Err(unreadable(format!("the key '{}' holds data of a module", shown())));
         }
         match read_value(kind, &mut self.reader, &self.writer) {
-            Some(content) => Ok(Key { name, content, deadline, idle }),
+            Some(content) => Ok(Key { name, content, deadline: None, idle: 0, frequency: None }),
             None => {
                 let version = self.version;
                 let reason = format!("the value of '{}' (type {kind}, format {version}) cannot be read", shown());
@@ -282,7 +290,7 @@ mod tests {
     }
 
     fn key(name: &str, content: Content<'static>, deadline: Option<Millis>, idle: u32) -> SnapshotItem {
-        SnapshotItem::Key(Key { name: name.as_bytes().to_vec(), content, deadline, idle })
+        SnapshotItem::Key(Key { name: name.as_bytes().to_vec(), content, deadline, idle, frequency: None })
     }
 
     #[test]
@@ -313,7 +321,9 @@ mod tests {
     fn old_deadlines_and_what_was_noted_of_use_are_understood() {
         let mut bytes = b"REDIS0009\xf9\x05\xfd\x01\0\0\0\x00\x01a\x011\xf8\x07\x00\x01b\x012\xff".to_vec();
         bytes.extend_from_slice(&[0; CHECKSUM_SIZE]);
-        assert_eq!(pieces(&bytes).unwrap(), [key("a", text("1"), Some(1000), 0), key("b", text("2"), None, 7)]);
+        let SnapshotItem::Key(often) = key("a", text("1"), Some(1000), 0) else { unreachable!("it is a key") };
+        let often = SnapshotItem::Key(Key { frequency: Some(5), ..often });
+        assert_eq!(pieces(&bytes).unwrap(), [often, key("b", text("2"), None, 7)]);
     }
 
     #[test]

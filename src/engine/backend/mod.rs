@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::{Engine, Resolved, transaction};
 use crate::base::clock::Millis;
-use crate::clients::instance::Instance;
+use crate::clients::instance::{Instance, MemoryState};
 use crate::clients::session::{Client, Flow, Session};
 use crate::commands::Handlers;
 use crate::data::keyspace::{Busy, Recovery};
@@ -87,10 +87,10 @@ impl Backend {
         }
     }
 
-    /// The memory of the data in bytes, for `maxmemory`.
-    pub fn used_bytes(&self) -> usize {
+    /// Evicts keys if memory is above `maxmemory`, before a command runs.
+    pub fn evict(&self) -> MemoryState {
         match self {
-            Self::Local(local) => local.used_bytes(),
+            Self::Local(local) => local.evict(),
         }
     }
 

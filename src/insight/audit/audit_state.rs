@@ -16,10 +16,10 @@ use super::program_links::SharedConnections;
 use super::rule_context::RuleContext;
 use super::rules::GlobalRuleState;
 use super::scope::Scope;
-use super::timeline::LockTimeline;
+use super::timeline::{LockAccessKind, LockTimeline};
 use super::timestamp::Timestamp;
 use crate::base::glob;
-use crate::powers::{Outcome, short_line};
+use crate::powers::{EventKind, Outcome, short_line};
 
 /// All that is known after a line of the journals.
 #[derive(Clone)]
@@ -145,7 +145,11 @@ impl AuditState {
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
         let JournalLine { server, seq, at, real, client: id, .. } = *line;
-        let text = if line.event.is_some() { "(the connection ended)".to_owned() } else { short_line(&line.words) };
+        let text = match line.event {
+            Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
+            Some(EventKind::Closed | EventKind::Started | EventKind::Clock) => "(the connection ended)".to_owned(),
+            None => short_line(&line.words),
+        };
         JournalRef { server, seq, at, real, client: id, name: Arc::clone(&client.name), line: Arc::from(text) }
     }
 
@@ -160,6 +164,17 @@ impl AuditState {
             self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
         }
         self.clients.remove(&key);
+    }
+
+    /// The server evicts a key.
+    pub fn evict(&mut self, line: &JournalLine<'_>) {
+        let key = line.words.first().copied().unwrap_or_default();
+        let Some(lock) = self.locks.find(line.server, line.db, key) else { return };
+        let (id, client) = (Arc::clone(&lock.id), self.client_of(line));
+        self.with_lock(&id, None, Self::source_of(line, &client), |tracker| tracker.evict());
+        if let (Some(timeline), Some(lock)) = (&mut self.timeline, self.locks.get(&id)) {
+            timeline.note_access(lock, line.seq, LockAccessKind::Evicted);
+        }
     }
 
     /// Keeps the locks that a client holds or waits for.

@@ -163,6 +163,7 @@ impl Auditor {
                 return;
             }
             Some(EventKind::Clock) => return self.note_clock_move(line),
+            Some(EventKind::Evicted) => return self.state.evict(line),
             None if matches!(line.outcome, Outcome::NeverRan | Outcome::Queued) => return,
             None => {}
         }

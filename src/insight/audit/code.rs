@@ -200,6 +200,10 @@ codes! {
     ReleaseAfterFlush = "release-after-flush", Error,
         "A lock that was lost with the server's data was released by its key",
         "Release only while the lock has your token; after a restart somebody else may have it.";
+    /// Memory was full, and the server chose a live lock.
+    EvictedLock = "evicted-lock", Error,
+        "The server evicted a lock that was held",
+        "Keep locks on a server with maxmemory-policy noeviction, apart from what may be evicted.";
     /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",

@@ -146,6 +146,7 @@ impl LockHolder {
             HoldStatus::Deleted(source) => ("deleted", Some(source)),
             HoldStatus::Overwritten(source) => ("overwritten", Some(source)),
             HoldStatus::Flushed(flush) => ("flushed", Some(&flush.source)),
+            HoldStatus::Evicted(source) => ("evicted", Some(source)),
             HoldStatus::Vanished => ("vanished", None),
         };
         Self {

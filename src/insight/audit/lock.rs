@@ -63,6 +63,8 @@ pub enum HoldStatus {
     Overwritten(JournalRef),
     /// It went with all keys of its database.
     Flushed(Flush),
+    /// The server evicted it, because memory was full.
+    Evicted(JournalRef),
     /// The server has another value or none, and no command in the journal explains it.
     Vanished,
 }

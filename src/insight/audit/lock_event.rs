@@ -60,6 +60,8 @@ pub enum LockEvent<'a> {
     ConnectionClosed { hold: usize },
     /// The lock is about to go with all keys of its database.
     Flushed { hold: usize, cause: FlushCause },
+    /// The server is about to evict the lock.
+    Evicted { hold: usize },
     /// A client writes a key that it accessed while it held the lock, and its hold is over: how is in `past_holds`, or
     /// the client still believes to hold it.
     WroteAfterLoss { key: &'a [u8] },
@@ -78,4 +80,6 @@ pub enum VanishCause {
     Expired,
     /// All keys of its database went.
     Flushed(FlushCause),
+    /// The server evicted it.
+    Evicted,
 }

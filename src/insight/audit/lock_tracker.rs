@@ -265,6 +265,22 @@ impl LockTracker<'_> {
         self.set_deadline(None);
     }
 
+    /// The server evicts the key.
+    pub fn evict(&mut self) {
+        if let Some(hold) = self.held() {
+            self.emit(&LockEvent::Evicted { hold });
+        }
+        self.emit(&LockEvent::KeyVanished { cause: VanishCause::Evicted });
+        let source = self.context.source.clone();
+        for hold in &mut self.lock().holds {
+            if hold.status == HoldStatus::Held {
+                hold.status = HoldStatus::Evicted(source.clone());
+            }
+        }
+        self.set_value(None);
+        self.set_deadline(None);
+    }
+
     /// The connection of a client ended.
     pub fn close_connection(&mut self, client: &ClientIdentity) {
         self.stop_waiting(client);

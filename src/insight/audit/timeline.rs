@@ -40,6 +40,8 @@ pub enum LockAccessKind {
     Took,
     /// All keys were deleted.
     Flushed,
+    /// The server evicted the key.
+    Evicted,
 }
 
 impl LockAccessKind {

@@ -109,7 +109,7 @@ fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess) 
         (None, None) => return false,
     };
     let to = match &hold.status {
-        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => source.seq,
+        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) | HoldStatus::Evicted(source) => source.seq,
         HoldStatus::Flushed(flush) => flush.source.seq,
         HoldStatus::Held | HoldStatus::Vanished => u64::MAX,
     };

@@ -38,6 +38,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::SelfDeadlock => "waits for itself",
         Code::LockOrder => "wait for each other",
         Code::FlushedLocks => "flushed while held",
+        Code::EvictedLock => "evicted while held",
         Code::NoQuorum => "no majority",
         Code::ValidityUsedUp => "no time left",
         // Their titles are short enough.

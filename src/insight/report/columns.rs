@@ -122,6 +122,14 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             Item::Event(event) if event.kind == EventKind::Closed && column.is_some() => {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
             }
+            Item::Event(event) if event.kind == EventKind::Evicted => {
+                let id = &data.locks[lock].id;
+                let is_meant = |(db, key): &(u32, Vec<u8>)| *db == id.db && **key == *id.key;
+                if moment.server != server || !event.key.as_ref().is_some_and(is_meant) {
+                    continue;
+                }
+                ("", "the server evicts the key".to_owned(), String::new())
+            }
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
                 // Of several moves of the clock in a row only the last is shown.
                 let is_clock = event.kind == EventKind::Clock;

@@ -76,7 +76,7 @@ impl MomentKind {
             LockAccessKind::Refused => Self::Refused,
             LockAccessKind::Removed => Self::Released,
             LockAccessKind::Took => Self::Took,
-            LockAccessKind::Flushed => Self::Other,
+            LockAccessKind::Flushed | LockAccessKind::Evicted => Self::Other,
         }
     }
 }
@@ -319,6 +319,7 @@ impl<'a> ReportData<'a> {
                 HoldStatus::Flushed(flush) => {
                     Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
                 }
+                HoldStatus::Evicted(mark) => Some((mark, "the server evicted it".to_owned())),
                 HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {
@@ -438,7 +439,11 @@ impl<'a> ReportData<'a> {
                 let next = own.filter(|(_, access)| {
                     !matches!(
                         access.kind,
-                        LockAccessKind::Took | LockAccessKind::Refused | LockAccessKind::Read | LockAccessKind::Flushed
+                        LockAccessKind::Took
+                            | LockAccessKind::Refused
+                            | LockAccessKind::Read
+                            | LockAccessKind::Flushed
+                            | LockAccessKind::Evicted
                     )
                 });
                 let found = works.iter().filter(|found| found.lock == Some(stretch.lock));
@@ -532,7 +537,7 @@ fn chosen<'a>(
         let key = (server, seq_of(item));
         match item {
             _ if proving.contains(&key) => 0,
-            Item::Event(event) if event.kind != EventKind::Closed => 0,
+            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

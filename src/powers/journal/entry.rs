@@ -87,11 +87,13 @@ pub enum EventKind {
     Started = 2,
     /// The clock was moved; the detail says how.
     Clock = 3,
+    /// A key was evicted, because memory was full.
+    Evicted = 4,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Closed, Self::Started, Self::Clock];
+    pub const ALL: [Self; 4] = [Self::Closed, Self::Started, Self::Clock, Self::Evicted];
 
     /// As an exported journal has it.
     pub fn name(self) -> &'static str {
@@ -99,6 +101,7 @@ impl EventKind {
             Self::Closed => "closed",
             Self::Started => "started",
             Self::Clock => "clock",
+            Self::Evicted => "evicted",
         }
     }
 
@@ -123,6 +126,8 @@ pub struct Event {
     pub address: String,
     /// Details, for people.
     pub detail: String,
+    /// The database and the key that it is about, if it is about one.
+    pub key: Option<(u32, Vec<u8>)>,
 }
 
 /// A line of an exported journal.

@@ -68,6 +68,12 @@ struct EventLine {
     name: String,
     address: String,
     detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    db: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
 }
 
 /// A line as it is read: a command or an event. Few fields are required, so that journals of other tools can be read, too.
@@ -106,6 +112,8 @@ struct AnyLine {
     event: Option<String>,
     #[serde(default)]
     detail: String,
+    key: Option<String>,
+    key_hex: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -245,6 +253,10 @@ impl AnyLine {
     fn event(self) -> Result<Event, String> {
         let name = self.event.unwrap_or_default();
         let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let key = match (self.key, &self.key_hex) {
+            (None, None) => None,
+            (key, hex) => Some((self.db, bytes(key.unwrap_or_default(), hex.as_deref())?)),
+        };
         Ok(Event {
             seq: self.seq,
             at: self.time_us,
@@ -254,6 +266,7 @@ impl AnyLine {
             name: self.name.into_bytes(),
             address: self.address,
             detail: self.detail,
+            key,
         })
     }
 }
@@ -353,6 +366,9 @@ fn event_line(event: &Event) -> EventLine {
         name: readable(&event.name),
         address: event.address.clone(),
         detail: event.detail.clone(),
+        db: event.key.as_ref().map(|(db, _)| *db),
+        key: event.key.as_ref().map(|(_, key)| readable(key)),
+        key_hex: event.key.as_ref().and_then(|(_, key)| hex_if_needed(key)),
     }
 }
 
@@ -427,6 +443,25 @@ mod tests {
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
         assert_eq!(read, [item]);
+    }
+
+    #[test]
+    fn an_evicted_key_is_given_with_its_database_and_its_bytes() {
+        let of_key = |key: &[u8]| {
+            let (name, address) = (Vec::new(), String::new());
+            let detail = String::from_utf8_lossy(key).into_owned();
+            let (kind, key) = (EventKind::Evicted, Some((3, key.to_vec())));
+            Item::Event(Event { seq: 7, at: 1, real: 2, kind, client: 0, name, address, detail, key })
+        };
+        let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];
+        let text = String::from_utf8(exported(&items)).unwrap();
+        assert!(
+            text.contains(r#""event":"evicted","client":0,"#) && text.contains(r#""db":3,"key":"lock:a"}"#),
+            "{text}"
+        );
+        let mut read = Vec::new();
+        read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
+        assert_eq!(read, items);
     }
 
     #[test]

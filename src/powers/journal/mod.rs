@@ -144,7 +144,16 @@ impl Journal {
     }
 
     /// Records an event, unless the journal is off. `client` is 0 if the event is about none.
-    pub fn note_event(&self, kind: EventKind, client: u64, (at, real): (i64, i64), detail: &OwnedWords) {
+    pub fn note_event(&self, kind: EventKind, client: u64, at: (i64, i64), detail: &OwnedWords) {
+        self.note(kind, client, 0, at, detail);
+    }
+
+    /// Records that a key was evicted, unless the journal is off.
+    pub fn note_eviction(&self, db: u32, key: &[u8], at: (i64, i64)) {
+        self.note(EventKind::Evicted, 0, db, at, &[key].into_iter().collect());
+    }
+
+    fn note(&self, kind: EventKind, client: u64, db: u32, (at, real): (i64, i64), detail: &OwnedWords) {
         let mut ring = self.ring();
         if !self.is_on() {
             return;
@@ -155,7 +164,7 @@ impl Journal {
             at,
             real,
             client,
-            db: 0,
+            db,
             duration: 0,
             outcome: Outcome::Silent,
             words: detail.as_words(),

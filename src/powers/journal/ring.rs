@@ -310,7 +310,9 @@ impl StoredRecord<'_> {
         let Record { seq, at, real, client, .. } = self.record;
         let words: Vec<String> = self.record.words().iter().map(text).collect();
         let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
-        Event { seq, at, real, kind, client, name, address, detail: words.join(" ") }
+        let key = (kind == EventKind::Evicted)
+            .then(|| (self.record.db, self.record.words().get(0).unwrap_or_default().to_vec()));
+        Event { seq, at, real, kind, client, name, address, detail: words.join(" "), key }
     }
 
     /// The whole entry.

@@ -10,7 +10,7 @@ use crate::base::error::CommandError;
 use crate::clients::config::OutputLimit;
 use crate::clients::session::{Destination, Flow, Session};
 use crate::engine::{Engine, Fibers, Resolved};
-use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
+use crate::protocol::{Framed, Framer, Limits, Progress, ProtocolError, Reply};
 
 /// The most requests that are framed before the first of them runs.
 pub(super) const BATCH: usize = 32;
@@ -173,7 +173,17 @@ impl Connection {
             self.session.count();
             self.session.publish();
         }
-        self.session.client.seen().input.store(input, Ordering::Relaxed);
+        self.publish_input(input);
+    }
+
+    /// Publishes how many bytes have arrived and not been run, and what else belongs to their request.
+    pub(super) fn publish_input(&self, pending: usize) {
+        let seen = self.session.client.seen();
+        let Progress { unframed, words, announced } =
+            if pending == 0 { Progress::default() } else { self.framer.progress(pending) };
+        seen.input.store(unframed, Ordering::Relaxed);
+        seen.arguments.store(words, Ordering::Relaxed);
+        seen.announced.store(announced, Ordering::Relaxed);
     }
 }
 

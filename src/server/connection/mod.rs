@@ -163,6 +163,10 @@ impl Connection {
             if self.state != State::Open {
                 continue;
             }
+            if self.engine.instance.config.live().limits_memory() {
+                self.publish_input(self.input.len() + read);
+                self.heed_client_limit();
+            }
             let arrived = &scratch.input[..read];
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
@@ -175,6 +179,8 @@ impl Connection {
                 }
                 if !is_waiting && self.input.len() >= self.framer.needed() {
                     self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
+                } else {
+                    self.publish_input(self.input.len());
                 }
             }
             if read == 0 {
@@ -203,6 +209,17 @@ impl Connection {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Counts the connection's memory, and closes clients if all together have too much. As in Redis, only the periodic work
+    /// counts a connection that is never closed for that.
+    #[cold]
+    fn heed_client_limit(&self) {
+        let (instance, client) = (&self.engine.instance, &self.session.client);
+        if !client.seen().no_evict.load(Ordering::Relaxed) {
+            instance.clients.count_memory(client);
+            instance.evict_clients();
         }
     }
 
@@ -235,6 +252,9 @@ impl Future for Connection {
         });
         if this.engine.instance.clock.is_auto() && polled.is_pending() {
             this.show_activity();
+        }
+        if this.engine.instance.config.live().limits_memory() && polled.is_pending() {
+            this.heed_client_limit();
         }
         polled
     }

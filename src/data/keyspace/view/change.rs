@@ -1,14 +1,14 @@
 //! Changes of keys. Every change passes here, so deadlines, memory, watchers, blocked clients and caches are always up
 //! to date.
 
-use std::sync::atomic::Ordering;
-
 use super::expiry::count_deadline;
 use super::{Location, View};
 use crate::base::clock::Millis;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
-use crate::data::keyspace::notifications::{EXPIRY_PAUSED, EventClass, KEY_CHANGES, Notification};
+use crate::data::keyspace::notifications::{
+    COUNTS_USES, EXPIRY_PAUSED, EventClass, KEY_CHANGES, Notification, SUMS_MEMORY,
+};
 use crate::data::keyspace::store::hash_of;
 
 impl<'k> View<'k> {
@@ -21,9 +21,12 @@ impl<'k> View<'k> {
     }
 
     /// Replaces whatever is under the entry's key.
-    pub fn put(&mut self, entry: Entry) {
+    pub fn put(&mut self, mut entry: Entry) {
         match self.find_for_update(entry.key()) {
             Some(at) => {
+                if self.wanted & COUNTS_USES != 0 {
+                    entry.set_usage(self.entry(at).usage());
+                }
                 let old = self.rewrite(at, |old| std::mem::replace(old, entry));
                 self.signal_removal(&old);
             }
@@ -85,7 +88,7 @@ impl<'k> View<'k> {
         let result = change(entry);
         let (new_size, new_due) = (entry.size(), entry.due());
         if size != new_size {
-            self.meta(at).bytes.fetch_add(new_size as i64 - size as i64, Ordering::Relaxed);
+            self.count_bytes(self.meta(at), new_size as i64 - size as i64);
         }
         if due != new_due {
             self.deadlines_changed(at.lock, at.hash, due, new_due);
@@ -114,7 +117,7 @@ impl<'k> View<'k> {
         let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
         let index = self.locked[lock].index as usize;
         let meta = &self.keyspace.database(self.db).shard_meta[index];
-        meta.bytes.fetch_add(entry.size() as i64, Ordering::Relaxed);
+        self.count_bytes(meta, entry.footprint() as i64);
         meta.count_keys(1);
         let due = entry.due();
         self.locked[lock].shard.insert(hash, entry);
@@ -127,12 +130,21 @@ impl<'k> View<'k> {
         let entry = self.locked[at.lock].shard.remove(at.slot);
         self.signal_removal(&entry);
         let meta = self.meta(at);
-        meta.bytes.fetch_sub(entry.size() as i64, Ordering::Relaxed);
+        self.count_bytes(meta, -(entry.footprint() as i64));
         meta.count_keys(-1);
         let due = entry.due();
         count_deadline(&meta.volatile, due.key, None);
         count_deadline(&meta.with_field_deadlines, due.field, None);
         entry
+    }
+
+    /// Counts memory of a shard that the view holds.
+    #[inline]
+    pub(super) fn count_bytes(&self, meta: &ShardMeta, change: i64) {
+        meta.count_bytes(change);
+        if self.wanted & SUMS_MEMORY != 0 {
+            self.keyspace.memory_sum.add(change);
+        }
     }
 
     fn meta(&self, at: Location) -> &'k ShardMeta {

@@ -6,7 +6,7 @@ use super::View;
 use super::expiry::is_expired;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::Entry;
-use crate::data::keyspace::notifications::{KEY_CHANGES, Notification};
+use crate::data::keyspace::notifications::{KEY_CHANGES, Notification, SUMS_MEMORY};
 use crate::data::keyspace::store::hash_of;
 use crate::data::keyspace::watch::Presence;
 
@@ -40,7 +40,7 @@ impl View<'_> {
     pub fn flush(&mut self) -> usize {
         let db = self.db;
         self.touch_watched(db, None);
-        let mut removed = 0;
+        let (mut removed, mut freed) = (0, 0);
         let mut garbage = Vec::new();
         self.signal_all(db);
         if self.everything.is_some() {
@@ -54,7 +54,10 @@ impl View<'_> {
             meta.keys.store(0, Ordering::Relaxed);
             meta.volatile.store(0, Ordering::Relaxed);
             meta.with_field_deadlines.store(0, Ordering::Relaxed);
-            meta.bytes.store(0, Ordering::Relaxed);
+            freed += meta.bytes.swap(0, Ordering::Relaxed);
+        }
+        if self.wanted & SUMS_MEMORY != 0 {
+            self.keyspace.memory_sum.add(-freed);
         }
         self.effects().garbage.append(&mut garbage);
         self.stats.changes += removed as u64;

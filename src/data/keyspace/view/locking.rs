@@ -158,6 +158,16 @@ impl<'k> View<'k> {
 }
 
 impl<'k> LockedShard<'k> {
+    /// Locks one shard, to look at some entries.
+    pub(in crate::data::keyspace) fn lock(
+        keyspace: &Keyspace,
+        database: &'k Database,
+        db: u32,
+        index: usize,
+    ) -> Result<Self, Busy> {
+        Self::of(keyspace, database, db, index)
+    }
+
     #[inline]
     fn of(keyspace: &Keyspace, database: &'k Database, db: u32, index: usize) -> Result<Self, Busy> {
         let shard = keyspace.lock_with_backoff(|| database.store.try_lock(index))?;

@@ -2,9 +2,11 @@
 //! (`keyspace_hits`, `keyspace_misses`), or neither.
 
 use super::{Location, View};
-use crate::data::keyspace::entry::{AccessTime, Entry};
-use crate::data::keyspace::notifications::EventClass;
+use crate::base::random;
+use crate::data::keyspace::entry::Entry;
+use crate::data::keyspace::notifications::{COUNTS_USES, EventClass};
 use crate::data::keyspace::store::hash_of;
+use crate::data::keyspace::usage::Usage;
 
 impl View<'_> {
     /// Whether the key exists. No access, no hit or miss.
@@ -32,12 +34,12 @@ impl View<'_> {
         Some(self.entry(at))
     }
 
-    /// The access time of a key, for OBJECT IDLETIME. The look-up itself is no access.
-    pub fn last_used(&mut self, key: &[u8]) -> Option<AccessTime> {
+    /// How much a key is used, for OBJECT. The look-up itself is no access.
+    pub fn usage(&mut self, key: &[u8]) -> Option<Usage> {
         let at = self.find(key)?;
         let entry = self.entry(at);
-        let shared = entry.shared_integer();
-        Some(shared.map_or_else(|| entry.accessed(), |value| self.keyspace.shared_integers.accessed(value)))
+        let shared = entry.shared_integer().filter(|_| self.wanted & COUNTS_USES == 0);
+        Some(shared.map_or_else(|| entry.usage(), |value| self.keyspace.shared_integers.usage(value)))
     }
 
     /// The entry, for a command that only queries it: a hit or miss, but no access.
@@ -105,14 +107,26 @@ impl View<'_> {
     pub(in crate::data::keyspace) fn find_for_update(&mut self, key: &[u8]) -> Option<Location> {
         let at = self.find(key)?;
         if self.touch {
-            let accessed = self.access_time();
+            if self.wanted & COUNTS_USES != 0 {
+                self.count_use(at);
+                return Some(at);
+            }
+            let usage = Usage::at(self.begun);
             let entry = self.entry_mut(at);
-            entry.set_accessed(accessed);
+            entry.set_usage(usage);
             if let Some(value) = entry.shared_integer() {
-                self.keyspace.shared_integers.touch(value, accessed);
+                self.keyspace.shared_integers.touch(value, usage);
             }
         }
         Some(at)
+    }
+
+    #[cold]
+    fn count_use(&mut self, at: Location) {
+        let draw = random::fraction(self.keyspace.random());
+        let (now, settings) = (self.begun, &self.keyspace.settings.frequency);
+        let entry = self.entry_mut(at);
+        entry.set_usage(entry.usage().counted(now, settings, draw));
     }
 
     fn count_miss(&mut self, key: &[u8]) {

@@ -20,7 +20,7 @@ impl View<'_> {
     pub fn recover(&mut self) -> Recovery {
         let mut bytes = 0;
         for db in self.held_databases() {
-            bytes += self.entries_of(db).map(|entry| entry.size() as i64).sum::<i64>();
+            bytes += self.entries_of(db).map(|entry| entry.footprint() as i64).sum::<i64>();
             self.signal_all(db);
         }
         self.effects().notifications.push(Notification::Flushed);
@@ -30,6 +30,7 @@ impl View<'_> {
             // Only the sum is ever read.
             count.fetch_sub(miscounted, Ordering::Relaxed);
         }
+        self.keyspace.sum_memory();
         Recovery { miscounted, watches: self.keyspace.watchers.touch_all() }
     }
 }

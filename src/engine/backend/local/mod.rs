@@ -2,10 +2,11 @@
 //! blocked on what it wrote.
 //!
 //! Begin with [`Local::execute`]. [`locking`] chooses the locks, [`transaction`] runs EXEC, [`script`] EVAL and related
-//! commands, [`fibers`] gives these a stack of their own, [`blocking`] serves blocked clients, [`tracking`] remembers
-//! the reads of caching clients.
+//! commands, [`fibers`] gives these a stack of their own, [`eviction`] evicts keys in front of commands, [`blocking`]
+//! serves blocked clients, [`tracking`] remembers the reads of caching clients.
 
 mod blocking;
+mod eviction;
 mod fibers;
 mod locking;
 mod script;
@@ -22,7 +23,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Recovery, Scope, View};
+use crate::data::keyspace::{Busy, EvictionPool, Recovery, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -38,20 +39,17 @@ pub struct Local {
     handlers: Handlers,
     /// Serializes housekeeping, so that a clock move returns after the expiries it caused.
     cron_lock: Mutex<()>,
+    eviction_pool: Mutex<EvictionPool>,
 }
 
 impl Local {
     pub fn new(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
-        Self { instance, table, handlers, cron_lock: Mutex::default() }
+        Self { instance, table, handlers, cron_lock: Mutex::default(), eviction_pool: Mutex::default() }
     }
 }
 impl Local {
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         self.instance.keyspace.fetch_ahead(db, hashes);
-    }
-
-    pub fn used_bytes(&self) -> usize {
-        self.instance.keyspace.used_bytes()
     }
 
     /// Deletes expired keys, unless DEBUG SET-ACTIVE-EXPIRE disables that, and does the periodic work of the instance.
@@ -68,6 +66,12 @@ impl Local {
                 instance.stats.add(instance.finish_view(view, None));
             }
             instance.note_expire_cycle(began.elapsed());
+        }
+        if instance.config.live().limits_memory() {
+            instance.sum_memory();
+            if instance.is_eviction_due() {
+                self.continue_eviction();
+            }
         }
         instance.cron();
     }
@@ -169,6 +173,10 @@ impl Local {
                 }
                 if let Some(error) = write(result, session, out) {
                     self.count_failure(session, row, &error);
+                }
+                if self.instance.is_eviction_due() {
+                    // CONFIG SET has lowered the limit.
+                    self.evict();
                 }
                 return Ok(flow);
             }

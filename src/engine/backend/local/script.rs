@@ -109,7 +109,7 @@ impl Local {
     ) -> Result<(), CommandError> {
         let ScriptContext { view, interpreters, yielder } = context;
         let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
-        self.admit_script(script.flags, read_only)?;
+        self.admit_script(session, script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_run_state();
         let caller = ScriptHost {
@@ -120,6 +120,7 @@ impl Local {
             script: &script,
             read_only: read_only || script.flags.no_writes,
             may_grow: script.flags.allow_oom,
+            has_written: Cell::new(false),
             protocol: Cell::new(Protocol::Resp2),
             since: Cell::new(None),
             slow: SlowScript { instance: &self.instance, begun: Cell::new(false) },
@@ -201,8 +202,13 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
+    /// Whether memory was above its limit when the request began that the session runs.
+    fn is_out_of_memory(&self, session: &Session) -> bool {
+        session.out_of_memory && self.instance.config.live().max_memory.load(Ordering::Relaxed) != 0
+    }
+
     /// Checks whether a script may start, by its flags.
-    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    fn admit_script(&self, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
@@ -212,8 +218,7 @@ impl Local {
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
-        let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
+        if !flags.allow_oom && self.is_out_of_memory(session) {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
@@ -253,6 +258,7 @@ struct ScriptHost<'r, 'v, 'k> {
     read_only: bool,
     /// Whether it may write although the memory limit is reached.
     may_grow: bool,
+    has_written: Cell<bool>,
     protocol: Cell<Protocol>,
     /// The start of the run. Set at the first check: most scripts end before.
     since: Cell<Option<Stopwatch>>,
@@ -345,15 +351,17 @@ impl ScriptHost<'_, '_, '_> {
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
-        if spec.has_flag(Flag::Write) {
-            if instance.active_hooks.has(Hook::MissingReplicas) {
-                return Err(CommandError::NO_REPLICAS);
-            }
-            instance.scripts.note_write();
+        if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
         }
-        let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !self.may_grow && flags.contains(&Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+        // A script that has written is not stopped in the middle.
+        let may_grow = self.may_grow || self.has_written.get();
+        if !may_grow && flags.contains(&Flag::DenyOom) && self.local.is_out_of_memory(session) {
             return Err(CommandError::OUT_OF_MEMORY);
+        }
+        if spec.has_flag(Flag::Write) {
+            self.has_written.set(true);
+            instance.scripts.note_write();
         }
         Ok(())
     }

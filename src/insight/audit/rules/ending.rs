@@ -1,4 +1,4 @@
-//! How holds end without a release: disconnects, lost replies, flushes, the end of the journal.
+//! How holds end without a release: disconnects, lost replies, flushes, evictions, the end of the journal.
 
 use super::renewal::{RenewalState, is_endless};
 use super::tokens::is_unique_token;
@@ -84,6 +84,10 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
             report_abandoned(context, state, "until it expired", |_| true)
         }
         LockEvent::KeyVanished { cause: VanishCause::Flushed(cause) } => gone_with_all(context, state, cause),
+        LockEvent::Evicted { hold } => evicted(context, hold),
+        LockEvent::KeyVanished { cause: VanishCause::Evicted } => {
+            report_abandoned(context, state, "until it was evicted", |_| true)
+        }
         LockEvent::HeldAtEnd { hold } => leaked(context, renewal, hold),
         LockEvent::AuditEnded => {
             let JournalRef { at, real, .. } = context.source;
@@ -286,6 +290,25 @@ fn flushed(context: &mut RuleContext<'_>, state: &mut EndingState, hold: usize, 
     }
     let stranger = !is_restart && same == SameProgram::Unknown && hold.is_certain;
     state.flushed_hold = Some(Box::new(FlushedHold { hold, flush, stranger }));
+}
+
+/// The server evicts the lock that a client holds.
+fn evicted(context: &mut RuleContext<'_>, hold: usize) {
+    let hold = context.lock.holds[hold].clone();
+    if !hold.is_certain {
+        return;
+    }
+    let key = key_text(context.lock);
+    let left = match hold.end() {
+        Some(end) => format!("; it would have lived for another {}", spelled((end - context.source.at).max(0))),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "The server evicted `{key}` while {} held it, because memory was full{left}",
+        hold.client.display_name()
+    );
+    let evidence = vec![hold.acquired.shows("took the lock"), context.now("made room for other keys")];
+    context.report(FindingDraft { code: Code::EvictedLock, severity: None, sentence, evidence, culprit: 0 });
 }
 
 /// The key went with all others, whether a client held it or not.

@@ -211,6 +211,10 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8]) 
             evidence.push(source.shows(format!("{} while the lock was held", cause.did())));
             format!("although {}", cause.had_been_done())
         }
+        (None, HoldStatus::Evicted(source)) => {
+            evidence.push(source.shows("evicted the lock while it was held"));
+            "although the server had evicted it".to_owned()
+        }
         (None, HoldStatus::Held | HoldStatus::Vanished) => return,
     };
     let other = context.lock.holder().filter(|other| !other.client.is_same_connection(&actor)).cloned();
@@ -253,6 +257,7 @@ fn certainty(
     let is_meant = match &hold.status {
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => is_by_other_program(context, hold, source),
         HoldStatus::Flushed(_) => false,
+        HoldStatus::Evicted(_) => true,
         HoldStatus::Held | HoldStatus::Vanished => state.releases > 0,
     };
     if is_meant && !may_be_others { Severity::Error } else { Severity::Warning }

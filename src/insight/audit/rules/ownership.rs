@@ -106,6 +106,7 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
         HoldStatus::Flushed(flush) => {
             (other.client.same_program_as(&flush.source) != SameProgram::Yes).then_some(Severity::Warning)
         }
+        HoldStatus::Evicted(_) => Some(Severity::Error),
         // The lock may have expired.
         HoldStatus::Vanished if other.is_deadline_unknown => None,
         HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
@@ -143,6 +144,10 @@ fn report_two_holders(
         HoldStatus::Flushed(Flush { source, cause }) => {
             evidence.push(source.shows(format!("{} while the lock was held", cause.did())));
             format!(", because {}", cause.had_been_done())
+        }
+        HoldStatus::Evicted(source) => {
+            evidence.push(source.shows("evicted the lock while it was held"));
+            ", because the server had evicted it".to_owned()
         }
         HoldStatus::Held | HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
             format!(", because {} took over a lock that was not over", new.client.display_name())
@@ -294,6 +299,7 @@ fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
             HoldStatus::Deleted(source) => ("been deleted", Some(source.shows("deleted the lock while it was held"))),
             HoldStatus::Overwritten(source) => ("been overwritten", Some(source.shows("overwrote the lock"))),
             HoldStatus::Flushed(Flush { source, cause }) => (cause.gone_with(), Some(source.shows(cause.did()))),
+            HoldStatus::Evicted(source) => ("been evicted", Some(source.shows("evicted the lock while it was held"))),
             HoldStatus::Held | HoldStatus::Vanished => ("gone", None),
         };
         return Some(Earlier { hold: hold.clone(), words, proof, was_lost });
@@ -464,7 +470,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
     let (source, was_deleted) = match &hold.status {
         HoldStatus::Deleted(source) => (source, true),
         HoldStatus::Overwritten(source) | HoldStatus::Flushed(Flush { source, .. }) => (source, false),
-        HoldStatus::Held | HoldStatus::Vanished => return,
+        HoldStatus::Held | HoldStatus::Vanished | HoldStatus::Evicted(_) => return,
     };
     let whose = hold.client.same_program_as(source);
     if !hold.is_certain || whose == SameProgram::Yes || (whose == SameProgram::Unknown && is_pooled(context)) {

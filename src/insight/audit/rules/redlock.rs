@@ -113,7 +113,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
             let Some(token) = context.lock.value.clone() else { return };
             over(context, state, &token, "until it expired");
         }
-        LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } => {
+        LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } | LockEvent::Evicted { hold } => {
             // The lock is gone, or its holder cannot reach it any more.
             let token = context.lock.holds[hold].token.clone();
             let (server, db) = (context.lock.id.server, context.lock.id.db);
