@@ -4,10 +4,10 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks lint bench docs redis languages browser
+.PHONY: help run build test locks redis-suite lint bench docs redis languages browser tcl
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Build the server and run it on PORT (6379)
 	target/release/redouble --port $(PORT)
@@ -23,6 +23,10 @@ locks: redis languages ## The lock libraries' own suites on redis-server and her
 	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
 	  $(CARGO) test --locked --features internals --test repository locks_page
+
+redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit)
+	$(CARGO) test --locked --features internals --test redis_suite -- \
+	  $(if $(UNIT),$(foreach unit,$(UNIT),--unit '$(unit)'),--all) $(if $(SERVER),--server '$(SERVER)')
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check
@@ -60,6 +64,18 @@ languages:
 	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
 	  else \
 	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (18 or later, with npm): install them, then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# Redis's own suite is written in Tcl.
+tcl:
+	@command -v tclsh >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends tcl >/dev/null; \
+	  else \
+	    echo "Redis's own suite needs tclsh 8.5 or later: install it, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

@@ -19,6 +19,7 @@ impl CommandError {
     pub const WRONG_TYPE: Self = Self::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
     pub const NO_SUCH_KEY: Self = Self::fixed("ERR no such key");
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+    pub const NO_REPLICAS: Self = Self::fixed("NOREPLICAS Not enough good replicas to write.");
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub const OFFSET_OUT_OF_RANGE: Self = Self::fixed("ERR offset is out of range");

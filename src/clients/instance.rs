@@ -6,11 +6,13 @@
 mod client_control;
 mod cron;
 mod debug_sleep;
+mod debug_switches;
 mod journal;
 mod messages;
 mod monitors;
 mod panics;
 mod pause;
+mod reload;
 mod save;
 mod settings;
 mod shutdown;
@@ -37,10 +39,14 @@ use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
+use debug_switches::DebugSwitches;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+use reload::LastSnapshot;
 use shutdown::Shutdown;
+
+pub use reload::Reload;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -71,8 +77,8 @@ pub struct Instance {
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
     pub identity: Identity,
-    /// Expired keys are deleted even if no command looks them up (DEBUG SET-ACTIVE-EXPIRE turns that off).
-    pub active_expire: AtomicBool,
+    pub debug_switches: DebugSwitches,
+    last_snapshot: LastSnapshot,
     monitors: Monitors,
     debug_sleep: DebugSleep,
     shutdown: Arc<Shutdown>,
@@ -119,7 +125,8 @@ impl Instance {
             pause: Pause::default(),
             cached_now,
             identity,
-            active_expire: AtomicBool::new(true),
+            debug_switches: DebugSwitches::default(),
+            last_snapshot: LastSnapshot::default(),
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
             shutdown: Arc::default(),

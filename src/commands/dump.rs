@@ -65,7 +65,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     if ttl < 0 {
         return Err(INVALID_TTL);
     }
-    let content = rdb::load(payload, args.profile()).map_err(|damage| match damage {
+    let content = rdb::load(payload, args.profile(), view.settings().checksums()).map_err(|damage| match damage {
         PayloadError::Footer => BAD_FOOTER,
         PayloadError::Content => BAD_CONTENT,
     })?;

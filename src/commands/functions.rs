@@ -273,7 +273,8 @@ fn restore(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>)
         () => return Err(BAD_POLICY),
     };
     let (log, profile) = (&call.server.log, &call.server.profile);
-    let sources = rdb::load_libraries(payload, profile).map_err(|_| BAD_FOOTER)?;
+    let checksums = call.server.keyspace.settings().checksums();
+    let sources = rdb::load_libraries(payload, profile, checksums).map_err(|_| BAD_FOOTER)?;
     let sources = sources.map(|source| {
         source.map_err(|problem| match problem {
             LibraryError::Early => CommandError::fixed("ERR Pre-GA function format not supported"),

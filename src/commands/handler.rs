@@ -49,8 +49,10 @@ pub enum Handler {
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
     Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
-    /// The selected database and the server. Only for DEBUG.
-    Debug(for<'v> fn(&'v mut View<'_>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>),
+    /// All there is; no scripts and functions if it is called from a script, which holds them. Only for DEBUG.
+    Debug(
+        for<'v> fn(&'v mut View<'_>, Option<&mut Interpreters>, &mut Call<'_>, &mut Args<'v>) -> CommandResult<'static>,
+    ),
     /// Run by the engine: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
     Transaction(TransactionCommand),
     /// Run by the engine: EVAL, EVALSHA, FCALL and their read-only forms.

@@ -27,7 +27,6 @@ mod connection;
 mod counters;
 mod databases;
 mod debug;
-mod debug_digest;
 mod dump;
 mod expire_options;
 mod expiry;

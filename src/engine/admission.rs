@@ -90,6 +90,15 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
+    /// The error for a write that needs replicas.
+    #[cold]
+    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+        let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
+        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
+            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
+        is_refused.then_some(CommandError::NO_REPLICAS)
+    }
+
     /// The error for a command while a slow script runs.
     #[cold]
     pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {

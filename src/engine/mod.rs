@@ -152,7 +152,7 @@ impl Engine {
             return flow;
         }
         if self.instance.active_hooks.affects_processing() {
-            if let Some(error) = self.busy_refusal(spec) {
+            if let Some(error) = self.busy_refusal(spec).or_else(|| self.replicas_refusal(session, spec)) {
                 return self.refuse(session, is_exec(spec), error, out);
             }
             if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {

@@ -1,7 +1,5 @@
 //! RESET: restores the state at start-up, except for the connections.
 
-use std::sync::atomic::Ordering;
-
 use super::Engine;
 
 impl Engine {
@@ -17,7 +15,7 @@ impl Engine {
 
         // Can fail only while a slow script runs, and then RESET is refused.
         let _ = self.empty();
-        instance.active_expire.store(true, Ordering::Relaxed);
+        instance.reset_debug();
         instance.reset_settings();
         instance.clock.reset();
         instance.cron();

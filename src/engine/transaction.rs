@@ -50,7 +50,7 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
     script || spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)
 }
 
-/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code.
+/// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code, and so does DEBUG RELOAD.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
     needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
@@ -58,7 +58,7 @@ pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
 
 #[inline]
 pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
-    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library)
+    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library | CommandKind::Debug)
 }
 
 /// Whether a command can take more memory: by its writes, or by being queued.

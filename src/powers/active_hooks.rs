@@ -25,6 +25,8 @@ pub enum Hook {
     FaultPause = 128,
     /// The explorer gives turns to commands.
     Explore = 256,
+    /// Writes need replicas, and there are none (`min-replicas-to-write`).
+    MissingReplicas = 512,
 }
 
 /// The hooks for which a command takes the slow path from its arrival to its reply.
@@ -75,6 +77,11 @@ impl ActiveHooks {
 
     pub fn arm(&self, hook: Hook) {
         self.0.fetch_or(hook as u32, Ordering::AcqRel);
+    }
+
+    /// Arms a hook or disarms it.
+    pub fn set(&self, hook: Hook, is_armed: bool) {
+        if is_armed { self.arm(hook) } else { self.disarm(hook) }
     }
 
     pub fn disarm(&self, hook: Hook) {

@@ -65,6 +65,9 @@ checked! {
     connection
     counters
     debug
+    debug_reload
+    debug_switches
+    debug_values
     dump_restore
     dump_restore_streams
     dump_restore_types
@@ -124,13 +127,13 @@ checked! {
 
 alone! {
     acl_7_2
+    debug_alone
     field_lifetimes
     lifetimes
     redis_7_2
     redis_8_locks
     redis_8_numbers
     redis_field_times
-    redouble_save
     redouble_audit
     redouble_clock
     redouble_explore
@@ -141,6 +144,7 @@ alone! {
     redouble_journal
     redouble_locks
     redouble_reset
+    redouble_save
     redouble_space
     sorted_sets_7_2
     valkey_8_locks

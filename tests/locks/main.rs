@@ -19,6 +19,7 @@ mod install;
 mod lost_replies;
 mod packages;
 mod run;
+mod side;
 mod suites;
 mod verdicts;
 
@@ -27,7 +28,8 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use install::{Installed, install};
-use run::{Run, Side, run, tail};
+use run::{Run, run};
+use side::{Side, tail};
 use suites::{Pace, SUITES, Source, Suite};
 use verdicts::{Verdict, check_readers};
 

@@ -71,6 +71,22 @@ impl Verdicts {
         verdicts
     }
 
+    /// Parses the output of Redis's own suite.
+    pub fn of_tcl(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        for line in output.lines() {
+            let line = without_colours(line);
+            if let Some(rest) = line.strip_prefix("[ok]: ") {
+                // ` (12 ms)` follows the name.
+                verdicts.add(rest.rsplit_once(" (").map_or(rest, |(name, _)| name), Verdict::Passed);
+            } else if let Some((name, _)) = line.strip_prefix("[err]: ").and_then(|rest| rest.rsplit_once(" in tests/"))
+            {
+                verdicts.add(name, Verdict::Failed);
+            }
+        }
+        verdicts
+    }
+
     fn add(&mut self, name: &str, verdict: Verdict) {
         self.0.push((name.trim().to_owned(), verdict));
     }
@@ -89,6 +105,13 @@ impl Verdicts {
     }
 }
 
+/// A line without the codes that colour it in a terminal.
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split('\x1b');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| text + piece.split_once('m').map_or("", |(_, rest)| rest))
+}
+
 /// Checks the parsers. This binary has no test harness, so it calls this before it relies on them.
 pub fn check_readers() {
     let pytest = Verdicts::of_pytest(
@@ -100,6 +123,12 @@ pub fn check_readers() {
     let tap = Verdicts::of_tap("1..3\nok 1 a b\nnot ok 2 c\n  Error: ok 7\nok 3 d # SKIP -\n# tests 2\n");
     assert_eq!((tap.count(), tap.passed()), (3, 1));
     assert_eq!(tap.named(Verdict::Failed).collect::<Vec<_>>(), ["c"]);
+    let tcl = Verdicts::of_tcl(
+        "[\x1b[0;32;49mok\x1b[0m]: SET (a) (1 ms)\n[err]: GET in tests/unit/x.tcl\n[ignore]: no\n[ok]: SET (a) (12 ms)\n",
+    );
+    assert_eq!((tcl.count(), tcl.passed()), (3, 2));
+    assert_eq!(tcl.named(Verdict::Passed).collect::<Vec<_>>(), ["SET (a)"; 2]);
+    assert_eq!(tcl.named(Verdict::Failed).collect::<Vec<_>>(), ["GET"]);
     let libtest =
         Verdicts::of_libtest("running 3 tests\ntest m::a ... ok\ntest m::b ... FAILED\ntest c ... ignored, no\n");
     assert_eq!((libtest.count(), libtest.passed()), (3, 1));

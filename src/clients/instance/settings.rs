@@ -7,6 +7,7 @@ use super::Instance;
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
 use crate::data::keyspace::KEY_CHANGES;
+use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
     file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define \
@@ -26,6 +27,9 @@ impl Instance {
         self.log.set_least(live.log_level.load(Ordering::Relaxed));
         self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
+        let needs = |name: &str| self.config.number::<u32>(name) != 0;
+        let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
+        self.active_hooks.set(Hook::MissingReplicas, needs_replicas);
     }
 
     /// Remembers settings and users for [`reset_settings`](Self::reset_settings). To be called before serving begins.

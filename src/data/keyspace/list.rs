@@ -7,9 +7,7 @@ mod tests;
 use std::collections::{VecDeque, vec_deque};
 
 use crate::data::listpack::{self, Element};
-use chunk::Chunk;
-
-pub use chunk::End;
+pub use chunk::{Chunk, End};
 
 /// The overhead of a listpack, and Redis's estimate of the overhead of one element.
 const AROUND_ALL: usize = 7;
@@ -67,6 +65,8 @@ impl ChunkLimit {
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
     pub chunk: ChunkLimit,
+    /// The size from which an element is a chunk of its own. 0: one that is larger than a chunk.
+    pub plain_from: usize,
     /// Whether short lists are one listpack (Redis 7.2 and later).
     pub packs: bool,
 }
@@ -78,6 +78,8 @@ pub struct List {
     /// The memory of the chunks in bytes.
     bytes: usize,
     limit: ChunkLimit,
+    /// As in [`ListLimits`], of the last command.
+    plain_from: usize,
     /// Encoded as one listpack, whatever the limit of chunks.
     packed: bool,
 }
@@ -93,13 +95,14 @@ impl Clone for List {
 impl List {
     /// An empty list, as commands create it.
     pub fn new(limits: &ListLimits) -> Self {
-        Self { chunks: VecDeque::with_capacity(1), len: 0, bytes: 0, limit: limits.chunk, packed: limits.packs }
+        let &ListLimits { chunk: limit, plain_from, packs: packed } = limits;
+        Self { chunks: VecDeque::with_capacity(1), len: 0, bytes: 0, limit, plain_from, packed }
     }
 
-    /// A list of encoded chunks, each with its number of elements. The bytes must be valid.
-    pub fn of_nodes(nodes: impl Iterator<Item = (usize, Vec<u8>)>, limits: &ListLimits) -> Self {
+    /// A list of chunks that are not empty.
+    pub fn of_chunks(chunks: impl Iterator<Item = Chunk>, limits: &ListLimits) -> Self {
         let mut list = Self { packed: false, ..Self::new(limits) };
-        list.chunks.extend(nodes.filter(|(count, _)| *count > 0).map(|(count, bytes)| Chunk::of(count, bytes)));
+        list.chunks.extend(chunks);
         list.len = list.chunks.iter().map(Chunk::count).sum();
         list.bytes = list.chunks.iter().map(Chunk::size).sum();
         list.pack(limits);
@@ -128,15 +131,15 @@ impl List {
         if self.packed { "listpack" } else { "quicklist" }
     }
 
-    /// The chunks: the number of elements and the encoded bytes of each.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> {
-        self.chunks.iter().map(|chunk| (chunk.count(), chunk.bytes()))
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Chunk> {
+        self.chunks.iter()
     }
 
     // ---- encoding
 
     /// Prepares for `count` elements with `bytes` bytes in total.
     pub fn expect(&mut self, count: usize, bytes: usize, limits: &ListLimits) {
+        self.plain_from = limits.plain_from;
         if self.packed && !limits.chunk.admits(self.packed_size() + bytes, self.len + count) {
             self.packed = false;
             self.limit = limits.chunk;
@@ -146,6 +149,7 @@ impl List {
     /// Like [`expect`](Self::expect), for these elements.
     #[inline]
     pub fn expect_all<'e>(&mut self, elements: impl ExactSizeIterator<Item = &'e [u8]>, limits: &ListLimits) {
+        self.plain_from = limits.plain_from;
         if self.packed {
             self.expect(elements.len(), elements.map(<[u8]>::len).sum(), limits);
         }
@@ -167,9 +171,15 @@ impl List {
             ChunkLimit::Bytes(most) => self.packed_size() <= most,
             ChunkLimit::Elements(most) => self.len <= most && (self.len > 1 || self.packed_size() <= SAFE_SIZE),
         };
-        if limits.packs && self.chunks.len() == 1 && fits {
+        if limits.packs && self.chunks.len() == 1 && fits && !self.chunks[0].is_plain() {
             self.packed = true;
         }
+    }
+
+    /// Whether an element of this size is a chunk of its own.
+    fn is_large(&self, size: usize) -> bool {
+        let is_large = if self.plain_from == 0 { size > self.limit.bytes() } else { size >= self.plain_from };
+        is_large && !self.packed
     }
 
     fn packed_size(&self) -> usize {
@@ -180,7 +190,7 @@ impl List {
     fn admits(&self, chunk: Option<&Chunk>, element: &[u8]) -> bool {
         chunk.is_some_and(|chunk| {
             let size = AROUND_ALL + chunk.bytes().len() + element.len() + AROUND_ONE;
-            self.packed || self.limit.admits(size, chunk.count() + 1)
+            self.packed || !chunk.is_plain() && self.limit.admits(size, chunk.count() + 1)
         })
     }
 
@@ -218,11 +228,15 @@ impl List {
             End::Front => (0, 0),
             End::Back => (self.chunks.len().saturating_sub(1), self.chunks.len()),
         };
-        let at = if self.admits(self.chunks.get(last), element) {
+        let at = if !self.is_large(element.len()) && self.admits(self.chunks.get(last), element) {
             last
         } else {
             // An inner chunk rarely grows.
             self.work(last, Chunk::fit);
+            if self.is_large(element.len()) {
+                self.len += 1;
+                return self.put_chunk(behind, Chunk::plain(element));
+            }
             self.chunks.insert(behind, Chunk::new());
             behind
         };
@@ -291,8 +305,24 @@ impl List {
     /// Overwrites an element.
     pub fn set(&mut self, index: usize, element: &[u8]) {
         let usual = self.limit.bytes();
-        if let Some((at, number)) = self.locate(index) {
-            self.work(at, |chunk| chunk.replace(number, Element::of(element), usual));
+        let Some((at, number)) = self.locate(index) else { return };
+        match (self.chunks[at].is_plain(), self.is_large(element.len())) {
+            (false, false) => {
+                self.work(at, |chunk| chunk.replace(number, Element::of(element), usual));
+            }
+            (true, true) => {
+                self.work(at, |chunk| *chunk = Chunk::plain(element));
+            }
+            // As in Redis, which divides the chunk: the new element is inserted behind the old one.
+            (true, false) | (false, true) => {
+                self.insert(index, true, element);
+                self.len -= 1;
+                if self.chunks[at].count() == 1 {
+                    self.drop_chunk(at);
+                } else {
+                    self.work(at, |chunk| chunk.cut(End::Back, 1));
+                }
+            }
         }
     }
 
@@ -302,6 +332,9 @@ impl List {
         let usual = self.limit.bytes();
         let (value, count) = (Element::of(element), self.chunks[at].count());
         self.len += 1;
+        if self.is_large(element.len()) {
+            return self.insert_plain((at, number), behind, element);
+        }
         if self.admits(self.chunks.get(at), element) {
             let number = number + usize::from(behind);
             self.work(at, |chunk| {
@@ -339,6 +372,18 @@ impl List {
         self.merge_around(if behind { at } else { at + 1 });
     }
 
+    /// Inserts a large element before or behind the one at this place, which may divide its chunk.
+    fn insert_plain(&mut self, (at, number): (usize, usize), behind: bool, element: &[u8]) {
+        let split = number + usize::from(behind);
+        let count = self.chunks[at].count();
+        if (1..count).contains(&split)
+            && let Some(rest) = self.work(at, |chunk| chunk.split_off(split))
+        {
+            self.put_chunk(at + 1, rest);
+        }
+        self.put_chunk(if split == 0 { at } else { at + 1 }, Chunk::plain(element));
+    }
+
     /// Merges the chunks around a split, in pairs that fit into one.
     fn merge_around(&mut self, mut center: usize) {
         if center >= 2 && self.merge(center - 2) {
@@ -355,7 +400,7 @@ impl List {
     fn merge(&mut self, at: usize) -> bool {
         let (Some(one), Some(next)) = (self.chunks.get(at), self.chunks.get(at + 1)) else { return false };
         let size = AROUND_ALL + one.bytes().len() + next.bytes().len();
-        if !self.limit.admits(size, one.count() + next.count()) {
+        if one.is_plain() || next.is_plain() || !self.limit.admits(size, one.count() + next.count()) {
             return false;
         }
         if let Some(next) = self.chunks.remove(at + 1) {

@@ -46,7 +46,7 @@ use watch::Watchers;
 
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
-pub use list::{ChunkLimit, End, List, ListLimits};
+pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
 pub use notifications::{EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;

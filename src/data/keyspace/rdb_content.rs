@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use super::Settings;
 use super::entry::{AccessTime, Entry};
 use super::hash::{Hash, HashLimits};
-use super::list::{End, List, ListLimits};
+use super::list::{Chunk, End, List, ListLimits};
 use super::set::{Integers, Set, SetLimits};
 use super::sorted_set::{SortedSet, SortedSetLimits};
 use super::stream::{Group, Log, Node as StreamNode, Stream, StreamId};
 use super::value::{Collection, Value};
 use crate::base::clock::Millis;
 use crate::base::profile::Profile;
-use crate::data::listpack::Element;
+use crate::data::listpack;
 use crate::data::rdb::{self, Content, Field, Node};
 
 impl Entry {
@@ -59,22 +59,17 @@ fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
 
 impl List {
     fn content(&self) -> Content<'_> {
-        let node = |(count, elements)| Node::Packed { elements: Cow::Borrowed(elements), count };
-        Content::List(self.nodes().map(node).collect())
+        Content::List(self.chunks().map(Chunk::node).collect())
     }
 
     fn of_content(content: Content<'_>, limits: &ListLimits) -> Option<Self> {
         match content {
             Content::List(nodes) => {
-                let nodes = nodes.into_iter().map(|node| match node {
-                    Node::Packed { elements, count } => (count, elements.into_owned()),
-                    Node::Plain(element) => {
-                        let mut alone = Vec::new();
-                        Element::of(&element).append(&mut alone);
-                        (1, alone)
-                    }
+                let chunks = nodes.into_iter().filter_map(|node| match node {
+                    Node::Packed { elements, count } => (count > 0).then(|| Chunk::of(count, elements.into_owned())),
+                    Node::Plain(element) => Some(Chunk::plain(&element)),
                 });
-                Some(Self::of_nodes(nodes, limits))
+                Some(Self::of_chunks(chunks, limits))
             }
             Content::Elements(elements) => {
                 let mut list = Self::new(limits);
@@ -82,6 +77,15 @@ impl List {
                 Some(list)
             }
             _ => None,
+        }
+    }
+}
+
+impl Chunk {
+    fn node(&self) -> Node<'_> {
+        match listpack::first(self.bytes()) {
+            Some((element, _)) if self.is_plain() => Node::Plain(element.to_bytes()),
+            _ => Node::Packed { elements: Cow::Borrowed(self.bytes()), count: self.count() },
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Settings of the keyspace. They are atomics, because CONFIG SET changes them while commands read them.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
+use crate::data::rdb::Checksums;
 
 /// The settings of the keyspace that CONFIG SET can change.
 pub struct Settings {
@@ -11,6 +12,10 @@ pub struct Settings {
     pub max_string: AtomicI64,
     /// The limits at which values of each type change their encoding.
     pub encoding_limits: EncodingLimits,
+    /// DEBUG QUICKLIST-PACKED-THRESHOLD: the size from which an element of a list is a node of its own. 0: the default.
+    pub packed_threshold: AtomicUsize,
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: RESTORE takes a payload with a wrong checksum.
+    pub skip_checksums: AtomicBool,
     /// The notifications that views make, as bits: event classes, channels, changes of keys.
     notifications: AtomicU32,
 }
@@ -60,6 +65,8 @@ impl Default for Settings {
         Self {
             max_string: AtomicI64::new(512 << 20),
             encoding_limits: EncodingLimits::default(),
+            packed_threshold: AtomicUsize::new(0),
+            skip_checksums: AtomicBool::new(false),
             notifications: AtomicU32::new(0),
         }
     }
@@ -75,6 +82,12 @@ impl Settings {
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
         self.notifications.load(Ordering::Acquire) != 0
+    }
+
+    /// Restores the defaults of what only DEBUG changes.
+    pub fn reset_debug(&self) {
+        self.packed_threshold.store(0, Ordering::Relaxed);
+        self.skip_checksums.store(false, Ordering::Relaxed);
     }
 
     /// The limits of the encodings of sets, for a profile.
@@ -102,7 +115,12 @@ impl Settings {
     /// The limits of the encodings of lists, for a profile.
     pub fn list_limits(&self, profile: &Profile) -> ListLimits {
         let setting = self.encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
-        ListLimits { chunk: ChunkLimit::of(setting), packs: profile.since_redis(7, 2) }
+        let plain_from = match self.packed_threshold.load(Ordering::Relaxed) {
+            0 if profile.since_redis(7, 2) => 0,
+            0 => 1 << 30,
+            size => size,
+        };
+        ListLimits { chunk: ChunkLimit::of(setting), plain_from, packs: profile.since_redis(7, 2) }
     }
 
     /// The limits of the encodings of sorted sets, for a profile.
@@ -117,6 +135,11 @@ impl Settings {
     /// The most bytes of a sparse HyperLogLog.
     pub fn sparse_limit(&self) -> usize {
         number(&self.encoding_limits.hll_sparse_max_bytes)
+    }
+
+    /// Whether RESTORE verifies checksums.
+    pub fn checksums(&self) -> Checksums {
+        if self.skip_checksums.load(Ordering::Relaxed) { Checksums::Ignored } else { Checksums::Verified }
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Function libraries, in the format of FUNCTION DUMP and FUNCTION RESTORE.
 
 use super::reader::Reader;
-use super::{FOOTER, PayloadError, check, sign, write_string};
+use super::{Checksums, FOOTER, PayloadError, check, sign, write_string};
 use crate::base::profile::Profile;
 
 /// The opcode of a function library; the earlier one was written only by release candidates.
@@ -34,8 +34,9 @@ pub enum LibraryError {
 pub fn load_libraries<'p>(
     payload: &'p [u8],
     profile: &Profile,
+    checksums: Checksums,
 ) -> Result<impl Iterator<Item = Result<Vec<u8>, LibraryError>> + use<'p>, PayloadError> {
-    check(payload, profile)?;
+    check(payload, profile, checksums)?;
     let mut reader = Reader::new(payload);
     Ok(std::iter::from_fn(move || {
         if reader.left() <= FOOTER {

@@ -193,11 +193,11 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Uses the format of Redis 7.0, which all later servers read. With expiry times of hash fields, uses the server's
-    /// own format.
-    pub fn new(own: Profile, times: bool) -> Self {
+    /// Uses the format of Redis 7.0, which all later servers read, or the server's own format, which expiry times of hash
+    /// fields need.
+    pub fn new(own: Profile, as_own: bool) -> Self {
         let common = PROFILES.into_iter().find(|profile| profile.since_redis(7, 0)).unwrap_or(own);
-        let profile = if times { own } else { common };
+        let profile = if as_own { own } else { common };
         let out = match format_of(&profile) {
             VALKEY_FORMAT => format!("VALKEY{VALKEY_FORMAT:03}"),
             format => format!("REDIS{format:04}"),

@@ -24,7 +24,7 @@ pub fn save<'l>(
     path: &Path,
 ) -> Vec<u8> {
     if path.extension().is_some_and(|ending| ending == SNAPSHOT) {
-        snapshot(view, libraries, profile)
+        snapshot(view, libraries, profile, false)
     } else {
         let mut listing = Listing::new(*profile);
         libraries.for_each(|source| listing.library(source));
@@ -36,8 +36,15 @@ pub fn save<'l>(
     }
 }
 
-fn snapshot<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
-    let mut times = false;
+/// A snapshot of everything in a view and of these function libraries: in the format of the profile's own release if `own`
+/// or if no older one can hold it, otherwise in one that all servers read.
+pub fn snapshot<'l>(
+    view: &mut View<'_>,
+    libraries: impl Iterator<Item = &'l [u8]>,
+    profile: &Profile,
+    own: bool,
+) -> Vec<u8> {
+    let mut times = own;
     for_each_key(view, |step| {
         if let Step::Key(entry) = step {
             times |= entry.due().field.is_some();

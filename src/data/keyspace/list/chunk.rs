@@ -10,12 +10,13 @@ pub struct Chunk {
     /// Its length is the end of the elements.
     memory: Vec<u8>,
     start: usize,
-    count: usize,
+    count: u32,
+    plain: bool,
 }
 
 impl Clone for Chunk {
     fn clone(&self) -> Self {
-        Self { memory: self.bytes().to_vec(), start: 0, count: self.count }
+        Self { memory: self.bytes().to_vec(), start: 0, ..*self }
     }
 }
 
@@ -28,16 +29,28 @@ pub enum End {
 
 impl Chunk {
     pub fn new() -> Self {
-        Self { memory: Vec::new(), start: 0, count: 0 }
+        Self { memory: Vec::new(), start: 0, count: 0, plain: false }
     }
 
     /// A chunk of encoded elements.
     pub fn of(count: usize, bytes: Vec<u8>) -> Self {
-        Self { memory: bytes, start: 0, count }
+        Self { memory: bytes, start: 0, count: count as u32, plain: false }
+    }
+
+    /// A chunk of one large element.
+    pub fn plain(element: &[u8]) -> Self {
+        let mut memory = Vec::new();
+        Element::of(element).append(&mut memory);
+        Self { memory, start: 0, count: 1, plain: true }
     }
 
     pub fn count(&self) -> usize {
-        self.count
+        self.count as usize
+    }
+
+    /// Whether this is one large element, to which no other is added.
+    pub fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// The encoded elements.
@@ -97,18 +110,18 @@ impl Chunk {
         match end {
             End::Front => self.start += self.position(count),
             End::Back => {
-                let kept = self.position(self.count - count);
+                let kept = self.position(self.count() - count);
                 self.memory.truncate(self.start + kept);
             }
         }
-        self.count -= count;
+        self.count -= count as u32;
         self.give_back();
     }
 
     /// The offset of an element from the first one.
     pub fn position(&self, number: usize) -> usize {
         let bytes = self.bytes();
-        if number <= self.count / 2 {
+        if number <= self.count() / 2 {
             let mut at = 0;
             for _ in 0..number {
                 at += listpack::first(&bytes[at..]).map_or(0, |(_, size)| size);
@@ -116,7 +129,7 @@ impl Chunk {
             return at;
         }
         let mut end = bytes.len();
-        for _ in number..self.count {
+        for _ in number..self.count() {
             end -= listpack::last(&bytes[..end]).map_or(0, |(_, size)| size);
         }
         end
@@ -169,16 +182,16 @@ impl Chunk {
             kept += to - from;
         }
         self.memory.truncate(kept);
-        self.count -= places.len();
+        self.count -= places.len() as u32;
         self.give_back();
     }
 
     /// Splits off the elements from this index on.
     pub fn split_off(&mut self, number: usize) -> Self {
         let at = self.start + self.position(number);
-        let rest = Self::of(self.count - number, self.memory[at..].to_vec());
+        let rest = Self::of(self.count() - number, self.memory[at..].to_vec());
         self.memory.truncate(at);
-        self.count = number;
+        self.count = number as u32;
         rest
     }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const OLD: ListLimits = ListLimits { chunk: ChunkLimit::Bytes(64), packs: false };
-const NEW: ListLimits = ListLimits { chunk: ChunkLimit::Bytes(64), packs: true };
+const OLD: ListLimits = ListLimits { chunk: ChunkLimit::Bytes(64), plain_from: 1 << 30, packs: false };
+const NEW: ListLimits = ListLimits { chunk: ChunkLimit::Bytes(64), plain_from: 0, packs: true };
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -53,11 +53,13 @@ proptest! {
         steps in prop::collection::vec(step(), 0..300),
         packs in any::<bool>(),
         by_count in any::<bool>(),
+        plain_from in prop_oneof![Just(0), Just(1 << 30), 1..40usize],
     ) {
         let mut limits = if packs { NEW } else { OLD };
         if by_count {
             limits.chunk = ChunkLimit::Elements(5);
         }
+        limits.plain_from = plain_from;
         let mut list = List::new(&limits);
         let mut model: VecDeque<Vec<u8>> = VecDeque::new();
         for step in steps {
@@ -110,14 +112,14 @@ proptest! {
             }
             list.relax(&limits);
             prop_assert_eq!(list.len(), model.len());
-            prop_assert_eq!(list.nodes().map(|(count, _)| count).sum::<usize>(), model.len());
-            prop_assert!(list.nodes().all(|(count, _)| count > 0));
+            prop_assert_eq!(list.chunks().map(Chunk::count).sum::<usize>(), model.len());
+            prop_assert!(list.chunks().all(|chunk| if chunk.is_plain() { chunk.count() == 1 } else { chunk.count() > 0 }));
             prop_assert_eq!(list.bytes, list.chunks.iter().map(Chunk::size).sum::<usize>());
         }
         prop_assert_eq!(listed(list.iter()), Vec::from(model.clone()));
         prop_assert_eq!(listed(list.clone().iter()), Vec::from(model.clone()));
-        let nodes = list.nodes().map(|(count, bytes)| (count, bytes.to_vec()));
-        prop_assert_eq!(listed(List::of_nodes(nodes, &limits).iter()), Vec::from(model.clone()));
+        let chunks = list.chunks().cloned();
+        prop_assert_eq!(listed(List::of_chunks(chunks, &limits).iter()), Vec::from(model.clone()));
         for start in 0..model.len() {
             let there: Vec<_> = model.iter().skip(start).take(7).cloned().collect();
             prop_assert_eq!(listed(list.range(start, 7)), there);
@@ -148,20 +150,20 @@ fn a_short_list_is_packed_until_it_is_too_long_and_again_when_it_is_half_as_long
 
 #[test]
 fn many_small_elements_take_little_more_than_their_bytes() {
-    let limits = ListLimits { chunk: ChunkLimit::of(-2), packs: false };
+    let limits = ListLimits { chunk: ChunkLimit::of(-2), plain_from: 1 << 30, packs: false };
     for end in [End::Front, End::Back] {
         let mut list = List::new(&limits);
         for number in 0..100_000 {
             list.push(end, format!("element:{number}").as_bytes());
         }
-        let bytes: usize = list.nodes().map(|(_, bytes)| bytes.len()).sum();
+        let bytes: usize = list.chunks().map(|chunk| chunk.bytes().len()).sum();
         assert!(list.size() < bytes + bytes / 20, "{} for {bytes}", list.size());
     }
 }
 
 #[test]
 fn elements_seldom_move_when_others_come_and_go_at_the_ends() {
-    let limits = ListLimits { chunk: ChunkLimit::of(-2), packs: false };
+    let limits = ListLimits { chunk: ChunkLimit::of(-2), plain_from: 1 << 30, packs: false };
     for steady in [1, 50, 400, 790] {
         let mut list = List::new(&limits);
         for _ in 0..steady {

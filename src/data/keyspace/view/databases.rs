@@ -65,6 +65,14 @@ impl View<'_> {
         self.notify_flushed();
     }
 
+    /// Lets `work` change keys without notifications, and without counting the changes.
+    pub fn without_traces(&mut self, work: impl FnOnce(&mut Self)) {
+        let (wanted, changes) = (std::mem::take(&mut self.wanted), self.stats.changes);
+        work(self);
+        self.wanted = wanted;
+        self.stats.changes = changes;
+    }
+
     /// Notifies once that everything was removed, whatever the number of databases, and even if all were empty.
     pub fn notify_flushed(&mut self) {
         if self.wanted & KEY_CHANGES != 0 {

@@ -58,7 +58,10 @@ impl Local {
     pub fn cron(&self) {
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
-        if instance.active_expire.load(Ordering::Relaxed)
+        if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
+            return;
+        }
+        if instance.debug_switches.active_expire.load(Ordering::Relaxed)
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
@@ -152,9 +155,10 @@ impl Local {
                 return Ok(flow);
             }
             Handler::Debug(run) => {
+                let mut interpreters = self.interpreters()?;
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(&mut view, &mut call, &mut args);
+                let result = run(&mut view, Some(&mut interpreters), &mut call, &mut args);
                 self.finish_view(&mut view, session);
                 write(result, session, out)
             }
@@ -236,7 +240,7 @@ impl Local {
             Handler::Debug(run) => {
                 view.extend_scope(Scope::Everything);
                 let mut call = self.connection_call(session, Some(view.micros()));
-                let result = run(view, &mut call, &mut args);
+                let result = run(view, None, &mut call, &mut args);
                 write(result, session, out)
             }
             // Only UNWATCH is ever queued, and EXEC has dropped the watched keys already.
@@ -287,7 +291,7 @@ impl Local {
     /// reader.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.active_expire.load(Ordering::Relaxed) {
+        if instance.keyspace.waiters().is_empty() || !instance.debug_switches.active_expire.load(Ordering::Relaxed) {
             return None;
         }
         // A key exists through the millisecond of its deadline.

@@ -203,6 +203,9 @@ impl Local {
         if read_only {
             return Err(WRITES);
         }
+        if self.instance.active_hooks.has(Hook::MissingReplicas) {
+            return Err(CommandError::NO_REPLICAS);
+        }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0 && !flags.allow_oom && self.instance.keyspace.used_bytes() > limit {
             return Err(NO_ROOM_FOR_SCRIPT);
@@ -326,7 +329,7 @@ impl ScriptHost<'_, '_, '_> {
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(texts::wrong_arity(profile));
         }
-        if spec.has_flag(Flag::NoScript) {
+        if spec.has_flag(Flag::NoScript) && !self.may_run_noscript(spec) {
             return Err(texts::not_from_script(profile));
         }
         self.front.permit_in_script(session, spec, words)?;
@@ -335,6 +338,9 @@ impl ScriptHost<'_, '_, '_> {
             return Err(READ_ONLY);
         }
         if spec.has_flag(Flag::Write) {
+            if instance.active_hooks.has(Hook::MissingReplicas) {
+                return Err(CommandError::NO_REPLICAS);
+            }
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
@@ -342,6 +348,25 @@ impl ScriptHost<'_, '_, '_> {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether DEBUG SET-DISABLE-DENY-SCRIPTS allows a command. It never allows what needs the interpreters, which the
+    /// script holds, nor what changes the connection, which is the caller's.
+    #[cold]
+    fn may_run_noscript(&self, spec: &CommandSpec) -> bool {
+        let needs_caller = [Flag::NoAuth, Flag::PubSub, Flag::NoMulti].into_iter().any(|flag| spec.has_flag(flag));
+        let is_possible = match spec.kind {
+            CommandKind::Transaction(_) | CommandKind::Script(_) | CommandKind::Library | CommandKind::Container => {
+                false
+            }
+            CommandKind::Keys
+            | CommandKind::Blocking
+            | CommandKind::Database
+            | CommandKind::Everything
+            | CommandKind::Connection
+            | CommandKind::Debug => !needs_caller && !spec.never_queued,
+        };
+        is_possible && self.local.instance.debug_switches.noscript_in_scripts.load(Ordering::Relaxed)
     }
 
     /// Runs a command that the script calls, and returns its row. An error may come from a fault rule.

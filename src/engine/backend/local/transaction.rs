@@ -235,6 +235,15 @@ impl Local {
                 self.instance.announce(view, Some(session));
                 error
             }
+            (Handler::Debug(run), Some(scripts)) => {
+                view.select(session.db);
+                view.extend_scope(Scope::Everything);
+                let mut call = self.connection_call(session, Some(view.micros()));
+                let result = run(view, Some(scripts), &mut call, &mut args);
+                let error = write(result, session, out);
+                self.instance.announce(view, Some(session));
+                error
+            }
             (Handler::Library(run), Some(scripts)) => {
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(scripts, &mut call, &mut args);

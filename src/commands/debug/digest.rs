@@ -4,13 +4,16 @@
 
 use sha1_smol::Sha1;
 
+use super::Context;
 use crate::base::profile::Profile;
+use crate::commands::CommandResult;
 use crate::data::keyspace::{Entry, Stream, StreamId, ValueKind, View};
 use crate::data::rdb::{Content, Field};
-use crate::protocol::{write_double, write_shortest};
+use crate::protocol::{Reply, write_double, write_shortest};
+use crate::spec::Args;
 
 #[derive(Clone, Copy, Default)]
-pub struct Digest([u8; 20]);
+struct Digest([u8; 20]);
 
 impl Digest {
     fn xor(&mut self, other: [u8; 20]) {
@@ -48,13 +51,27 @@ impl Digest {
         self.add(&other);
     }
 
-    pub fn to_hex(self) -> String {
+    fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
+pub(super) fn all(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::StatusText(dataset_digest(context.view, args.profile()).to_hex()))
+}
+
+/// A key that does not exist has the digest 0.
+pub(super) fn of_keys(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let mut digests = Vec::new();
+    while let Some(key) = args.optional() {
+        let digest = context.view.peek(key).map(|entry| value_digest(entry, args.profile())).unwrap_or_default();
+        digests.push(Reply::StatusText(digest.to_hex()));
+    }
+    Ok(Reply::Array(digests))
+}
+
 /// The digest of a value and of whether it has a deadline.
-pub fn value_digest(entry: &Entry, profile: &Profile) -> Digest {
+fn value_digest(entry: &Entry, profile: &Profile) -> Digest {
     let mut digest = Digest::default();
     add_value(&mut digest, entry, profile);
     digest
@@ -108,7 +125,7 @@ fn add_content(digest: &mut Digest, content: &Content<'_>, profile: &Profile) {
 }
 
 /// The digest of all databases in a view.
-pub fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
+fn dataset_digest(view: &mut View<'_>, profile: &Profile) -> Digest {
     let home = view.db();
     let mut all = Digest::default();
     for db in view.held_databases() {

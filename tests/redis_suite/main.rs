@@ -1,0 +1,235 @@
+//! Redis's own test suite, against redis-server and against redouble: what passes on the first must pass on the second.
+//!
+//! ```text
+//! cargo test --test redis_suite -- --all                every unit
+//! cargo test --test redis_suite -- --unit unit/scan     one unit; can be repeated
+//! cargo test --test redis_suite -- --server NAME=COMMAND  another server in place of redouble
+//! ```
+//!
+//! The suite is written in Tcl, and runs in its external mode: each unit against a server of its own that has just
+//! started. It skips by itself what a server that it has not started cannot show, which is all of replication and of the
+//! cluster. The run fails if a test passes on redis-server and not on the other server, unless `inapplicable.rs` names it
+//! with the reason. Nothing is remembered from run to run: both servers run every unit.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod inapplicable;
+#[expect(dead_code, reason = "this suite needs no packages of other languages")]
+#[path = "../locks/packages.rs"]
+mod packages;
+mod run;
+#[expect(dead_code, reason = "this suite does not choose its tests by what a server lacks")]
+#[path = "../locks/side.rs"]
+mod side;
+mod source;
+#[path = "../locks/verdicts.rs"]
+mod verdicts;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use inapplicable::{Inapplicable, inapplicable};
+use run::{Lane, run};
+use side::{Side, tail};
+use source::Suite;
+use verdicts::{Verdict, check_readers};
+
+/// How many units run at once. Many tests depend on timing, so there are few.
+const AT_ONCE: usize = 2;
+
+/// The release whose suite this is.
+const RELEASE: &str = "7.0.";
+
+/// The results of a unit: on redis-server, then on the server that is compared with it.
+struct Comparison {
+    unit: String,
+    results: [Result<run::Run, String>; 2],
+    /// Whether this is the unit's second run, without others beside it.
+    again: bool,
+}
+
+#[derive(Default)]
+struct Wanted {
+    all: bool,
+    units: Vec<String>,
+    server: Option<String>,
+}
+
+fn main() -> ExitCode {
+    check_readers();
+    match wanted(std::env::args().skip(1)).and_then(compare) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("redis_suite: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--all" => wanted.all = true,
+            "--unit" => wanted.units.push(arguments.next().ok_or("--unit NAME")?),
+            "--server" => wanted.server = arguments.next(),
+            // `cargo test` passes the same flags and words to every test binary.
+            _ => {}
+        }
+    }
+    Ok(wanted)
+}
+
+/// Whether every test that passes on redis-server passes on the server, too.
+fn compare(wanted: Wanted) -> Result<bool, String> {
+    if !wanted.all && wanted.units.is_empty() {
+        println!("redis_suite: run by `make redis-suite`");
+        return Ok(true);
+    }
+    let ours = wanted.server.map_or_else(|| Ok(Side::redouble()), |described| Side::named(&described))?;
+    let sides = [Side::redis()?, Side { journal: false, ..ours }];
+    let version = sides[0].name.rsplit(' ').next().unwrap_or_default();
+    if !version.starts_with(RELEASE) {
+        return Err(format!("the suite is that of Redis {RELEASE}x, and redis-server here is {version}"));
+    }
+    let suite = source::fetch(version)?;
+    let units = if wanted.all { suite.units.clone() } else { wanted.units };
+    if let Some(unknown) = units.iter().find(|unit| !suite.units.contains(unit)) {
+        return Err(format!("no unit is called {unknown}; there are {}", suite.units.join(", ")));
+    }
+    let mut comparisons = run_all(&suite, &units, &sides)?;
+    let alone = Lane::new(&suite, 0)?;
+    for comparison in &mut comparisons {
+        // A second run without load tells a real failure from a slow machine.
+        if !comparison.complaints().is_empty() {
+            println!("{} again, alone", comparison.unit);
+            let results = sides.each_ref().map(|side| run(&alone, &comparison.unit, side));
+            *comparison = Comparison { unit: comparison.unit.clone(), results, again: true };
+        }
+    }
+    print_table(&comparisons, &sides);
+    let mut is_well = true;
+    for comparison in &comparisons {
+        let complaints = comparison.complaints();
+        for complaint in &complaints {
+            is_well = false;
+            println!("\n{}: {complaint}", comparison.unit);
+        }
+        if let (false, Ok(run)) = (complaints.is_empty(), &comparison.results[1]) {
+            println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+        }
+    }
+    Ok(is_well)
+}
+
+/// Runs every unit on both servers, a few units at a time.
+fn run_all(suite: &Suite, units: &[String], sides: &[Side; 2]) -> Result<Vec<Comparison>, String> {
+    let lanes = (0..AT_ONCE).map(|number| Lane::new(suite, number)).collect::<Result<Vec<_>, _>>()?;
+    let left = Mutex::new(units.iter().enumerate().rev().collect::<Vec<_>>());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for lane in &lanes {
+            scope.spawn(|| {
+                loop {
+                    let Some((number, unit)) = left.lock().expect("nobody panics with it").pop() else { return };
+                    let results = sides.each_ref().map(|side| run(lane, unit, side));
+                    let comparison = Comparison { unit: unit.clone(), results, again: false };
+                    println!("{unit}: {}", comparison.passed().join(", "));
+                    done.lock().expect("nobody panics with it").push((number, comparison));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("nobody panics with it");
+    done.sort_by_key(|(number, _)| *number);
+    Ok(done.into_iter().map(|(_, comparison)| comparison).collect())
+}
+
+impl Comparison {
+    /// How many tests passed on each side.
+    fn passed(&self) -> [String; 2] {
+        self.results.each_ref().map(|result| match result {
+            Ok(run) => run.verdicts.passed().to_string(),
+            Err(_) => "no result".to_owned(),
+        })
+    }
+
+    /// The differences that fail the comparison.
+    fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (result, place) in self.results.iter().zip(["redis-server", "the server"]) {
+            if let Err(reason) = result {
+                complaints.push(format!("no result on {place}: {reason}"));
+            }
+        }
+        let [Ok(there), Ok(here)] = &self.results else { return complaints };
+        // A name can stand for several tests, as in loops.
+        let count = |run: &run::Run| {
+            let mut passed: BTreeMap<String, usize> = BTreeMap::new();
+            run.verdicts.named(Verdict::Passed).for_each(|name| *passed.entry(name.to_owned()).or_default() += 1);
+            passed
+        };
+        let (there, here) = (count(there), count(here));
+        for (name, expected) in &there {
+            let found = here.get(name).copied().unwrap_or(0);
+            let known = inapplicable(&self.unit, name);
+            match known {
+                None if found < *expected => {
+                    complaints.push(format!("passes {expected} times on redis-server, {found} times here: {name}"));
+                }
+                Some(_) if found >= *expected => complaints.push(format!("passes, and is named inapplicable: {name}")),
+                None | Some(_) => {}
+            }
+        }
+        for Inapplicable { test, .. } in inapplicable::of_unit(&self.unit) {
+            if !there.contains_key(*test) {
+                complaints.push(format!("named inapplicable, but does not pass on redis-server: {test}"));
+            }
+        }
+        complaints
+    }
+
+    /// The tests that are left out of the comparison, and why.
+    fn left_out(&self) -> usize {
+        inapplicable::of_unit(&self.unit).count()
+    }
+}
+
+fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
+    let mut rows = vec![["unit", &sides[0].name, &sides[1].name, "cannot apply"].map(str::to_owned)];
+    let mut totals = [0, 0, 0];
+    for comparison in comparisons {
+        let counts = comparison.results.each_ref().map(|result| result.as_ref().map_or(0, |run| run.verdicts.passed()));
+        let left_out = comparison.left_out();
+        for (total, count) in totals.iter_mut().zip([counts[0], counts[1], left_out]) {
+            *total += count;
+        }
+        let is_skipped =
+            comparison.results.iter().all(|result| result.as_ref().is_ok_and(|run| run.verdicts.count() == 0));
+        if is_skipped {
+            continue;
+        }
+        let [there, mut here] = comparison.passed();
+        if comparison.again {
+            here.push_str(" (second run)");
+        }
+        let left_out = if left_out > 0 { left_out.to_string() } else { String::new() };
+        rows.push([comparison.unit.clone(), there, here, left_out]);
+    }
+    let [there, here, left_out] = totals.map(|total| total.to_string());
+    rows.push(["all".to_owned(), there, here, left_out]);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let [first, second, third] = [0, 1, 2].map(width);
+    println!();
+    for [unit, there, here, left_out] in &rows {
+        println!("{unit:first$}  {there:>second$}  {here:>third$}  {left_out}");
+    }
+    for comparison in comparisons {
+        for Inapplicable { test, reason, .. } in inapplicable::of_unit(&comparison.unit) {
+            println!("cannot apply: {}, {test}: {reason}", comparison.unit);
+        }
+    }
+}
