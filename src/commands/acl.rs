@@ -11,7 +11,7 @@ use crate::clients::acl::{
     Commands, DATABASE_RULES, DEFAULT_USER, DatabaseContext, Denial, Refusal, Selector, User, category, is_one_word,
 };
 use crate::clients::session::Flow;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
 
@@ -53,6 +53,7 @@ const ACL: Command = Command::container(
                 summary: "Removes users and closes their connections.",
                 complexity: "O(N) in the number of connections",
                 arity: Arity::AtLeast(3),
+                later_tips: ON_EVERY_NODE,
                 ..admin("DELUSER")
             },
         ),
@@ -111,6 +112,7 @@ const ACL: Command = Command::container(
                 complexity: "O(N) in the number of rules",
                 arity: Arity::AtLeast(3),
                 secrets: Secrets::UserRules,
+                later_tips: ON_EVERY_NODE,
                 ..admin("SETUSER")
             },
         ),
@@ -120,6 +122,7 @@ const ACL: Command = Command::container(
                 summary: "Writes all users to the ACL file.",
                 complexity: "O(N) in the number of users",
                 arity: Arity::Exactly(2),
+                later_tips: ON_EVERY_NODE,
                 ..admin("SAVE")
             },
         ),

@@ -2,8 +2,12 @@
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::base::profile::Since;
 use crate::data::keyspace::ValueKind;
 use crate::protocol::{OwnedWords, Reply, Words};
+
+/// The releases in which scripts may call blocking commands: these return at once.
+pub(super) const FROM_SCRIPTS: Since = Since::redis(7, 2, 0);
 
 pub type BlockingResult<'v> = Result<ReplyOrBlock<'v>, CommandError>;
 
@@ -30,6 +34,8 @@ pub struct BlockForKeys<'v> {
     pub timeout_reply: Reply<'static>,
     /// The reply in transactions and scripts, where no command blocks.
     pub denied_reply: Reply<'static>,
+    /// When to run the request again even if no key is ready: time alone can serve it then.
+    pub retry_at: Option<Millis>,
     /// The request to run when a key is ready, if it differs from the original one.
     pub retry: Option<OwnedWords>,
 }
@@ -37,7 +43,8 @@ pub struct BlockForKeys<'v> {
 impl<'v> BlockForKeys<'v> {
     /// For commands whose reply to a time-out, and where they must not block, is a null array.
     pub fn new(keys: Words<'v>, kind: ValueKind, deadline: Option<Millis>) -> Self {
-        Self { keys, kind, deadline, timeout_reply: Reply::NullArray, denied_reply: Reply::NullArray, retry: None }
+        let (timeout_reply, denied_reply) = (Reply::NullArray, Reply::NullArray);
+        Self { keys, kind, deadline, timeout_reply, denied_reply, retry_at: None, retry: None }
     }
 }
 

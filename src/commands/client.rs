@@ -11,7 +11,7 @@ use super::tracking::{CACHING, GETREDIR, TRACKING, TRACKINGINFO};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::session::{Flow, Replies};
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
@@ -99,6 +99,7 @@ const SETNAME: Command = Command::new(
         arity: Arity::Exactly(3),
         flags: PLAIN,
         categories: &[Category::Connection],
+        later_tips: ON_EVERY_NODE,
         names_client: true,
         ..CommandSpec::new("SETNAME")
     },

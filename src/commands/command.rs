@@ -3,7 +3,7 @@
 use super::help::help;
 use crate::base::error::CommandError;
 use crate::base::glob;
-use crate::base::profile::Since;
+use crate::base::profile::{Profile, Since};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
 use crate::spec::{
@@ -54,6 +54,7 @@ const COMMAND: Command = Command::new(
             summary: "Picks the keys out of a command.",
             complexity: PER_ARGUMENT,
             arity: Arity::AtLeast(4),
+            later_arities: NAME_ALONE,
             ..sub("GETKEYS")
         },
     ),
@@ -65,6 +66,7 @@ const COMMAND: Command = Command::new(
             complexity: PER_ARGUMENT,
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(4),
+            later_arities: NAME_ALONE,
             ..sub("GETKEYSANDFLAGS")
         },
     ),
@@ -99,6 +101,9 @@ const COMMAND: Command = Command::new(
         },
     ),
 ]);
+
+/// Since 7.2 a command without arguments is looked up, too.
+const NAME_ALONE: &[(Since, Arity)] = &[(Since::redis(7, 2, 0), Arity::AtLeast(3))];
 
 const HELP: &[&str] = &[
     "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -174,12 +179,13 @@ enum Filter<'a> {
 }
 
 impl Filter<'_> {
-    fn admits(&self, name: &str, row: &CommandSpec) -> bool {
+    fn admits(&self, name: &str, row: &CommandSpec, profile: &Profile) -> bool {
         match self {
             Self::Everything => true,
             Self::Module => false,
             Self::Category(name) => {
-                row.all_categories().iter().any(|category| category.name().as_bytes().eq_ignore_ascii_case(name))
+                let mut categories = row.all_categories(profile).into_iter();
+                categories.any(|category| category.name().as_bytes().eq_ignore_ascii_case(name))
             }
             Self::Pattern(pattern) => glob::matches(pattern, name.as_bytes(), true),
         }
@@ -204,7 +210,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     };
     let mut names = Vec::new();
     let mut add = |name: String, row: &CommandSpec| {
-        if filter.admits(&name, row) {
+        if filter.admits(&name, row, call.table.profile()) {
             names.push(Reply::text(name));
         }
     };
@@ -226,7 +232,7 @@ fn getkeys(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
     let pair = |(key, keys): (&[u8], &KeySpec)| {
-        let flags = keys.flags_of(words).into_iter().map(Reply::Status).collect();
+        let flags = keys.flags_of(words, call.table.profile()).into_iter().map(Reply::Status).collect();
         Reply::Array(vec![Reply::bulk(key.to_vec()), Reply::Set(flags)])
     };
     Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))

@@ -4,7 +4,7 @@ use super::help::help;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
 use crate::clients::config::ConfigError;
-use crate::commands::{Call, Command, CommandResult, Handler};
+use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 
@@ -28,6 +28,7 @@ const CONFIG: Command = Command::container(
                 since: Since::redis(2, 8, 0),
                 arity: Arity::Exactly(2),
                 flags: FLAGS,
+                later_tips: ON_EVERY_NODE,
                 ..CommandSpec::new("REWRITE")
             },
         ),
@@ -39,6 +40,7 @@ const CONFIG: Command = Command::container(
                 since: Since::redis(2, 0, 0),
                 arity: Arity::Exactly(2),
                 flags: FLAGS,
+                later_tips: ON_EVERY_NODE,
                 ..CommandSpec::new("RESETSTAT")
             },
         ),
@@ -190,6 +192,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     call.server.stats.reset();
+    call.server.scripts.reset_evicted();
     Ok(Reply::OK)
 }
 

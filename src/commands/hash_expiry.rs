@@ -8,6 +8,7 @@ use super::fields_clause::{
 };
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::base::profile::{Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Hash, HashLimits, View};
 use crate::protocol::{Reply, Words};
@@ -27,6 +28,9 @@ const REMOVED: i64 = 2;
 
 // ---- setting
 
+/// The releases in which deadlines of fields may be set when the memory is full.
+const NEVER_OUT_OF_MEMORY: Since = Since::each(Version(8, 0, 0), Version(9, 0, 0));
+
 const HEXPIRE: Command = Command::new(
     Handler::Keys(|view, args| set_times(view, args, TimeUnit::Seconds, false)),
     CommandSpec {
@@ -37,7 +41,8 @@ const HEXPIRE: Command = Command::new(
         since: FIELD_TIMES,
         arity: Arity::AtLeast(6),
         keys: &[KeySpec::one(1, &["RW", "update"])],
-        flags: &[Flag::Write, Flag::Fast],
+        flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+        later_flags: &[(NEVER_OUT_OF_MEMORY, &[Flag::Write, Flag::Fast])],
         categories: &[Category::Hash],
         ..CommandSpec::new("HEXPIRE")
     },
@@ -195,7 +200,7 @@ const HTTL: Command = Command::new(
         keys: &[KeySpec::one(1, &["RO", "access"])],
         flags: &[Flag::ReadOnly, Flag::Fast],
         categories: &[Category::Hash],
-        tips: &["nondeterministic_output"],
+        later_tips: &[(Since::redis(8, 0, 0), &["nondeterministic_output"])],
         ..CommandSpec::new("HTTL")
     },
 );
@@ -214,7 +219,7 @@ const HEXPIRETIME: Command = Command::new(
     CommandSpec {
         name: "HEXPIRETIME",
         summary: "Tells the Unix time, in seconds, at which fields of a hash expire.",
-        tips: &[],
+        later_tips: &[],
         ..HTTL.spec
     },
 );

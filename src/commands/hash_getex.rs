@@ -75,7 +75,7 @@ const HGETEX: Command = Command::new(
         group: Group::Hash,
         since: SINCE,
         arity: Arity::AtLeast(5),
-        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        keys: &[KeySpec::one(1, &["RW", "access", "update"]).with_notes("RW and UPDATE because it changes the TTL")],
         flags: &[Flag::Write, Flag::Fast],
         categories: &[Category::Hash],
         ..CommandSpec::new("HGETEX")

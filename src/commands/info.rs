@@ -258,6 +258,9 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
 }
 
+/// The releases that evict scripts of EVAL.
+const EVICTED_SCRIPTS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
 fn stats(instance: &Instance, fields: &mut Fields) {
     let totals = instance.stats.totals();
     fields.add("total_connections_received", totals.connections);
@@ -268,12 +271,11 @@ fn stats(instance: &Instance, fields: &mut Fields) {
     fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", totals.expired);
-    fields.zeros(&[
-        "evicted_keys",
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    fields.zeros(&["evicted_keys", "evicted_clients"]);
+    if instance.profile.has(EVICTED_SCRIPTS) {
+        fields.add("evicted_scripts", instance.scripts.stats().evicted);
+    }
+    fields.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     fields.add("keyspace_hits", totals.hits);
     fields.add("keyspace_misses", totals.misses);
     fields.add("pubsub_channels", instance.pubsub.len(SubscriptionKind::Channel));

@@ -1,6 +1,6 @@
 //! Blocking commands on lists: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP.
 
-use super::blocking::may_serve;
+use super::blocking::{FROM_SCRIPTS, may_serve};
 use super::lists::{limits, move_element, parse_end, parse_lmpop, pop_from, pop_one};
 use super::timeout;
 use crate::base::clock::Millis;
@@ -23,6 +23,7 @@ const BLPOP: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
+        later_flags: &[(FROM_SCRIPTS, &[Flag::Write, Flag::Blocking])],
         categories: &[Category::List],
         ..CommandSpec::new("BLPOP")
     },
@@ -39,6 +40,7 @@ const BRPOP: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::NoScript, Flag::Blocking],
+        later_flags: &[(FROM_SCRIPTS, &[Flag::Write, Flag::Blocking])],
         categories: &[Category::List],
         ..CommandSpec::new("BRPOP")
     },
@@ -70,6 +72,7 @@ const BLMOVE: Command = Command::new(
         arity: Arity::Exactly(6),
         keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        later_flags: &[(FROM_SCRIPTS, &[Flag::Write, Flag::DenyOom, Flag::Blocking])],
         categories: &[Category::List],
         ..CommandSpec::new("BLMOVE")
     },
@@ -93,6 +96,7 @@ const BRPOPLPUSH: Command = Command::new(
         arity: Arity::Exactly(4),
         keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["RW", "insert"])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking],
+        later_flags: &[(FROM_SCRIPTS, &[Flag::Write, Flag::DenyOom, Flag::Blocking])],
         categories: &[Category::List],
         deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
         ..CommandSpec::new("BRPOPLPUSH")

@@ -143,7 +143,7 @@ fn lset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     view.change(key, |list: &mut List| {
         list.expect(1, element.len(), &limits);
         if let Some(index) = index {
-            list.set(index, element);
+            list.set(index, element, &limits);
             list.relax(&limits);
         }
         ((), usize::from(index.is_some()))

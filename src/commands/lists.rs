@@ -304,17 +304,19 @@ pub(super) fn move_element(
         notify_pop(view, source, from, false);
         return Ok(Some(element));
     }
-    view.change_or_make(
-        destination,
-        || List::new(limits),
-        |list| {
-            list.expect(1, bytes, limits);
-            list.push(to, &element);
-            ((), 1)
-        },
-    )?;
-    notify_push(view, destination, to);
-    pop_one(view, source, from, limits)
+    view.as_one_change(|view| {
+        view.change_or_make(
+            destination,
+            || List::new(limits),
+            |list| {
+                list.expect(1, bytes, limits);
+                list.push(to, &element);
+                ((), 1)
+            },
+        )?;
+        notify_push(view, destination, to);
+        pop_one(view, source, from, limits)
+    })
 }
 
 const LMPOP: Command = Command::new(

@@ -73,6 +73,7 @@ mod sorted_set_pops;
 mod sorted_set_random;
 mod sorted_set_ranges;
 mod sorted_sets;
+mod stream_deletion;
 mod stream_groups;
 mod stream_ids;
 mod stream_info;
@@ -89,7 +90,7 @@ mod wait;
 #[cfg(test)]
 mod table_tests;
 
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::spec::{Row, Table};
 
 pub use acl_log::record_denial;
@@ -98,6 +99,10 @@ pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
+
+/// The hints since 7.2 of commands that every node of a cluster must get.
+const ON_EVERY_NODE: &[(Since, &[&str])] =
+    &[(Since::redis(7, 2, 0), &["request_policy:all_nodes", "response_policy:all_succeeded"])];
 
 /// The table of a profile.
 pub fn table(profile: Profile) -> Table {
@@ -165,6 +170,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_set_ranges::ROWS,
         sorted_sets::ROWS,
         sort::ROWS,
+        stream_deletion::ROWS,
         stream_groups::ROWS,
         stream_info::ROWS,
         stream_pending::ROWS,

@@ -42,6 +42,10 @@ const RANDOMKEY: Command = Command::new(
         flags: &[Flag::ReadOnly],
         categories: &[Category::Keyspace],
         tips: &["request_policy:all_shards", "nondeterministic_output"],
+        later_tips: &[(
+            Since::redis(7, 2, 0),
+            &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+        )],
         ..CommandSpec::new("RANDOMKEY")
     },
 );
@@ -61,6 +65,10 @@ const SCAN: Command = Command::new(
         flags: &[Flag::ReadOnly],
         categories: &[Category::Keyspace],
         tips: &["nondeterministic_output", "request_policy:special"],
+        later_tips: &[(
+            Since::redis(7, 2, 0),
+            &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        )],
         ..CommandSpec::new("SCAN")
     },
 );

@@ -5,7 +5,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::script::{Interpreters, KillError, ScriptKind, texts};
+use crate::script::{Interpreters, KillError, Origin, ScriptKind, texts};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
@@ -221,7 +221,8 @@ fn exists(scripts: &mut Interpreters, _: &mut Call<'_>, args: &mut Args<'_>) -> 
 }
 
 fn load(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let script = scripts.eval(&call.server.profile).load(args.bytes()?)?;
+    let profile = &call.server.profile;
+    let script = scripts.eval(profile).load(args.bytes()?, Origin::ScriptLoad)?;
     Ok(Reply::bulk(script.name().to_vec()))
 }
 

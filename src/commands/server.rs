@@ -216,6 +216,7 @@ const LATENCY: Command = Command::container(
                 summary: "Forgets the spikes of some events, or of all.",
                 arity: Arity::AtLeast(2),
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                later_tips: &[(Since::redis(7, 2, 0), &["request_policy:all_nodes", "response_policy:agg_sum"])],
                 ..latency("RESET")
             },
         ),

@@ -2,7 +2,7 @@
 
 use super::keys::delete;
 use crate::base::error::CommandError;
-use crate::base::profile::Since;
+use crate::base::profile::{Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Set, SetLimits, View};
 use crate::protocol::{Reply, parse_integer};
@@ -45,13 +45,19 @@ const SDIFF: Command = Command::new(
     },
 );
 
+/// The releases that say of SINTERSTORE, too, that it overwrites.
+const OVERWRITES: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
 const SINTERSTORE: Command = Command::new(
     Handler::Keys(|view, args| combine_and_store(view, args, intersection, "sinterstore")),
     CommandSpec {
         usage: "destination key [key ...]",
         summary: "Keeps what several sets have in common under a key.",
         arity: Arity::AtLeast(3),
-        keys: &[KeySpec::one(1, &["RW", "update"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
+        keys: &[
+            KeySpec::one(1, &["RW", "update"]).with_later_flags(&[(OVERWRITES, &["OW", "update"])]),
+            KeySpec::range(2, -1, 1, &["RO", "access"]),
+        ],
         flags: &[Flag::Write, Flag::DenyOom],
         tips: &[],
         ..SINTER.spec.renamed("SINTERSTORE")

@@ -1,6 +1,6 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP and their blocking forms.
 
-use super::blocking::may_serve;
+use super::blocking::{FROM_SCRIPTS, may_serve};
 use super::mpop::MultiPop;
 use super::sorted_sets::score_reply;
 use super::timeout;
@@ -172,6 +172,7 @@ const BZPOPMIN: Command = Command::new(
         arity: Arity::AtLeast(3),
         keys: &[KeySpec::range(1, -2, 1, &["RW", "access", "delete"])],
         flags: &[Flag::Write, Flag::NoScript, Flag::Blocking, Flag::Fast],
+        later_flags: &[(FROM_SCRIPTS, &[Flag::Write, Flag::Blocking, Flag::Fast])],
         ..ZPOPMIN.spec.renamed("BZPOPMIN")
     },
 );

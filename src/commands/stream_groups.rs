@@ -4,7 +4,7 @@ use super::help::{help, subcommand_syntax_error};
 use super::stream_ids::{parse, parse_bound};
 use super::streams::parse_ids;
 use crate::base::error::CommandError;
-use crate::base::profile::Since;
+use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Group as ConsumerGroup, Stream, StreamId, View};
 use crate::protocol::Reply;
@@ -183,10 +183,18 @@ fn parse_options(args: &mut Args<'_>, creates: bool) -> Result<(bool, Option<i64
     Ok((make, read))
 }
 
+/// A group's counter of entries read, which since 8.2.2 cannot exceed the number of entries added.
+fn capped(read: Option<i64>, stream: Option<&Stream>, profile: &Profile) -> Option<i64> {
+    const SINCE: Since = Since::redis(8, 2, 2);
+    let added = stream.map_or(0, |stream| stream.log().added());
+    read.map(|read| if profile.has(SINCE) { read.min(i64::try_from(added).unwrap_or(i64::MAX)) } else { read })
+}
+
 fn create<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, name, id) = (args.key()?, args.bytes()?, args.bytes()?);
     let (make, read) = parse_options(args, true)?;
     let stream = view.collection_to_write::<Stream>(key)?;
+    let read = capped(read, stream, args.profile());
     if stream.is_none() && !make {
         return Err(NO_KEY);
     }
@@ -229,6 +237,7 @@ fn setid<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         return Err(subcommand_syntax_error(args, "XGROUP"));
     }
     let id = if id == b"$" { stream.log().last() } else { parse_bound(id, 0)? };
+    let read = capped(read, Some(stream), args.profile());
     view.change_quietly(key, |stream| {
         stream.change_group(name, |group, _| {
             group.set_last(id);

@@ -143,7 +143,7 @@ fn groups<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         add(&mut pairs, "last-delivered-id", id_reply(group.last()));
         if counts {
             add(&mut pairs, "entries-read", integer_or_null(group.read()));
-            add(&mut pairs, "lag", integer_or_null(stream.log().lag(group)));
+            add(&mut pairs, "lag", integer_or_null(stream.log().lag(group, args.profile())));
         }
         Reply::Map(pairs)
     });
@@ -201,7 +201,7 @@ fn full_group<'v>(log: &Log, name: &'v [u8], group: &'v ConsumerGroup, most: usi
     add(&mut pairs, "last-delivered-id", id_reply(group.last()));
     if profile.since_redis(7, 0) {
         add(&mut pairs, "entries-read", integer_or_null(group.read()));
-        add(&mut pairs, "lag", integer_or_null(log.lag(group)));
+        add(&mut pairs, "lag", integer_or_null(log.lag(group, profile)));
     }
     add(&mut pairs, "pel-count", count(group.pending().len()));
     let pending = group.pending().iter().take(most).map(|(id, pending)| {

@@ -1,5 +1,8 @@
 //! XREAD and XREADGROUP, with BLOCK.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::stream_groups::{find_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
 use super::timeout::parse_millis;
@@ -8,7 +11,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
 use crate::data::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, ValueKind, View};
-use crate::protocol::{OwnedWords, Reply, Words, until_nul};
+use crate::protocol::{OwnedWords, Reply, Words, parse_integer, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[XREAD, XREADGROUP];
@@ -17,6 +20,10 @@ const GROUP_IN_XREAD: CommandError =
     CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
 const NOACK_IN_XREAD: CommandError =
     CommandError::fixed("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const CLAIM_IN_XREAD: CommandError =
+    CommandError::fixed("ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_IDLE_TIME: CommandError = CommandError::fixed("ERR min-idle-time is not an integer or out of range");
+const NEGATIVE_IDLE_TIME: CommandError = CommandError::fixed("ERR min-idle-time must be a positive integer");
 const UNBALANCED: CommandError =
     CommandError::fixed("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
 const MISSING_GROUP: CommandError = CommandError::fixed("ERR Missing GROUP option for XREADGROUP");
@@ -32,6 +39,12 @@ const DEFAULT_COUNT: u64 = 1000;
 
 /// The releases in which the id `+` means the last entry.
 const LAST_ENTRY: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
+/// The releases in which XREADGROUP also claims what has been pending for long.
+const CLAIM: Since = Since::redis(8, 4, 0);
+
+/// The releases in which it counts as no change to read a consumer's history.
+const HISTORY_IS_NO_CHANGE: Since = Since::redis(7, 4, 0);
 
 const XREAD: Command = Command::new(
     Handler::Blocking(xread),
@@ -53,6 +66,11 @@ const XREADGROUP: Command = Command::new(
     Handler::Blocking(xreadgroup),
     CommandSpec {
         usage: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+        later_usages: &[(
+            CLAIM,
+            "GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] \
+             id [id ...]",
+        )],
         summary: "Returns entries of streams that nobody in the group has got yet, or those of the consumer that are pending.",
         complexity: "O(N) for N entries that are returned",
         group: Group::Stream,
@@ -96,6 +114,8 @@ struct ReadRequest<'a> {
     /// Whether to block, and until when.
     wait: Option<Option<Millis>>,
     no_ack: bool,
+    /// Pending entries that have been idle for so many milliseconds are claimed.
+    min_idle: Option<i64>,
     keys: Words<'a>,
     ids: Words<'a>,
 }
@@ -111,9 +131,18 @@ enum ReadFrom {
 impl<'a> ReadRequest<'a> {
     fn parse(view: &View<'_>, args: &mut Args<'a>, grouped: bool) -> Result<Self, CommandError> {
         let empty = args.words().first(0);
-        let mut request = Self { group: None, count: None, wait: None, no_ack: false, keys: empty, ids: empty };
+        let (group, count, wait, min_idle) = (None, None, None, None);
+        let mut request = Self { group, count, wait, no_ack: false, min_idle, keys: empty, ids: empty };
+        let claims = args.profile().has(CLAIM);
         while !args.is_empty() {
-            if args.left() >= 2 && args.take("BLOCK") {
+            if claims && args.left() >= 2 && args.take("CLAIM") {
+                if !grouped {
+                    return Err(CLAIM_IN_XREAD);
+                }
+                let min_idle = parse_integer(args.bytes()?).ok_or(NO_IDLE_TIME)?;
+                request.min_idle = Some(min_idle).filter(|min_idle| *min_idle >= 0);
+                request.min_idle.ok_or(NEGATIVE_IDLE_TIME)?;
+            } else if args.left() >= 2 && args.take("BLOCK") {
                 request.wait = Some(parse_millis(view.now(), args)?);
             } else if args.left() >= 2 && args.take("COUNT") {
                 request.count = u64::try_from(args.integer()?).ok().filter(|count| *count > 0);
@@ -157,9 +186,14 @@ fn unbalanced(args: &Args<'_>, grouped: bool) -> CommandError {
     if !args.profile().since_redis(7, 2) {
         return UNBALANCED;
     }
-    let (name, sign) = (args.command_name(), if grouped { '>' } else { '$' });
+    let ids = match grouped {
+        true => "ID or '>'",
+        false if args.profile().has(Since::redis(8, 0, 0)) => "ID, '+', or '$'",
+        false => "ID or '$'",
+    };
+    let name = args.command_name();
     CommandError::new(format!(
-        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{sign}' must be specified."
+        "ERR Unbalanced '{name}' list of streams: for each stream key an {ids} must be specified."
     ))
 }
 
@@ -258,8 +292,17 @@ fn block<'v>(
 enum StreamReply<'v> {
     /// The first and the last new entry.
     New(&'v [u8], Option<(StreamId, StreamId)>),
+    /// Claimed entries, and the first and the last new one. Each entry comes with its deliveries so far.
+    Claimed(&'v [u8], Vec<ClaimedEntry>, Option<(StreamId, StreamId)>),
     /// Ids of pending entries.
     History(&'v [u8], Vec<StreamId>),
+}
+
+/// A pending entry that was claimed: how long it had been idle, and how often it had been delivered.
+struct ClaimedEntry {
+    id: StreamId,
+    idle: i64,
+    count: u64,
 }
 
 fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -> BlockingResult<'v> {
@@ -274,7 +317,8 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
             return Ok(block(&request, None, None));
         }
         let count = request.count.or(Some(DEFAULT_COUNT));
-        let taken = deliver(view, key, name, consumer, &Delivery { from, count, no_ack: request.no_ack, now })?;
+        let delivery = Delivery { profile: args.profile(), from, count, no_ack: request.no_ack, now };
+        let taken = deliver(view, key, name, consumer, &delivery)?;
         return Ok(ReplyOrBlock::Reply(stream_replies(view, vec![StreamReply::New(key, taken)])));
     }
     let mut from = Vec::with_capacity(request.keys.len());
@@ -293,21 +337,40 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
         });
     }
     let mut replies = Vec::new();
+    // A history ends the claims of this and all later streams, as in Redis.
+    let mut min_idle = request.min_idle;
+    let mut oldest: Option<Millis> = None;
     for ((key, _), from) in request.streams().zip(from) {
         let Some(stream) = view.collection::<Stream>(key)? else { continue };
         let group = stream.group(name).ok_or_else(|| no_group_to_read(key, name))?;
         let last = group.last();
         let has_new = stream.log().last_left().is_some_and(|left| left > last);
+        let delivered = min_idle.and_then(|_| oldest_delivery(group, stream.log()));
+        oldest = delivered.into_iter().chain(oldest).min();
         match from {
             ReadFrom::After(id) => {
+                min_idle = None;
                 touch(view, key, name, consumer, now)?;
                 let ids = redeliver(view, key, name, consumer, id, request.count, now)?;
                 replies.push(StreamReply::History(key, ids));
+                if args.profile().has(HISTORY_IS_NO_CHANGE) {
+                    continue;
+                }
             }
-            ReadFrom::New if has_new => {
-                let delivery = Delivery { from: last, count: request.count, no_ack: request.no_ack, now };
-                let taken = deliver(view, key, name, consumer, &delivery)?;
-                replies.push(StreamReply::New(key, taken));
+            ReadFrom::New if has_new || is_claimable(min_idle, delivered, now) => {
+                let mut count = request.count;
+                let claimed = match min_idle {
+                    Some(min_idle) => Some(claim_idle(view, key, name, consumer, min_idle, count, now)?),
+                    None => None,
+                };
+                count = count.map(|count| count - claimed.as_ref().map_or(0, Vec::len) as u64);
+                let delivery = Delivery { profile: args.profile(), from: last, count, no_ack: request.no_ack, now };
+                let taken =
+                    if has_new && count != Some(0) { deliver(view, key, name, consumer, &delivery)? } else { None };
+                replies.push(match claimed {
+                    Some(claimed) => StreamReply::Claimed(key, claimed, taken),
+                    None => StreamReply::New(key, taken),
+                });
             }
             ReadFrom::New => {
                 // Before 7.2 a consumer was not seen if it got nothing.
@@ -320,9 +383,69 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
         view.count_more_changes(1);
     }
     if replies.is_empty() {
-        return Ok(block(&request, None, None));
+        let mut reply = block(&request, None, None);
+        if let ReplyOrBlock::Block(block) = &mut reply {
+            let idle_at = |min_idle: i64| oldest.unwrap_or(now).saturating_add(min_idle);
+            block.retry_at = min_idle.map(|min_idle| idle_at(min_idle).max(now.saturating_add(1)));
+        }
+        return Ok(reply);
     }
     Ok(ReplyOrBlock::Reply(stream_replies(view, replies)))
+}
+
+/// The earliest delivery among the pending entries that are still there.
+fn oldest_delivery(group: &ConsumerGroup, log: &Log) -> Option<Millis> {
+    let by_time = group.pending().iter().map(|(id, pending)| Reverse((pending.time, *id)));
+    let mut by_time: BinaryHeap<_> = by_time.collect();
+    std::iter::from_fn(|| by_time.pop()).find(|Reverse((_, id))| log.get(*id).is_some()).map(|Reverse((time, _))| time)
+}
+
+/// Milliseconds since a delivery. Like Redis's, it is huge if the clock has been set back.
+fn idle_since(time: Millis, now: Millis) -> u64 {
+    now.wrapping_sub(time) as u64
+}
+
+fn is_claimable(min_idle: Option<i64>, delivered: Option<Millis>, now: Millis) -> bool {
+    min_idle.zip(delivered).is_some_and(|(min_idle, time)| idle_since(time, now) >= min_idle as u64)
+}
+
+/// Claims pending entries of the group for a consumer, those first that have been idle for the longest time.
+fn claim_idle(
+    view: &mut View<'_>,
+    key: &[u8],
+    name: &[u8],
+    consumer: &[u8],
+    min_idle: i64,
+    count: Option<u64>,
+    now: Millis,
+) -> Result<Vec<ClaimedEntry>, CommandError> {
+    touch(view, key, name, consumer, now)?;
+    let most = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let claimed = view.change_quietly(key, |stream| {
+        stream.change_group(name, |group, log| {
+            let pending = group.pending().iter();
+            let mut idle: Vec<(Millis, StreamId)> = pending
+                .filter(|(_, pending)| idle_since(pending.time, now) >= min_idle as u64)
+                .map(|(id, pending)| (pending.time, *id))
+                .collect();
+            if most < idle.len() {
+                idle.select_nth_unstable(most);
+                idle.truncate(most);
+            }
+            idle.sort_unstable();
+            let mut claimed = Vec::with_capacity(idle.len());
+            for (time, id) in idle.into_iter().filter(|(_, id)| log.get(*id).is_some()) {
+                let Some(count) = group.pending().get(&id).map(|pending| pending.count) else { continue };
+                group.deliver(id, consumer, now, count.wrapping_add(1));
+                claimed.push(ClaimedEntry { id, idle: now.wrapping_sub(time), count });
+            }
+            if let Some(consumer) = group.consumer_mut(consumer).filter(|_| !claimed.is_empty()) {
+                consumer.active = Some(now);
+            }
+            claimed
+        })
+    })?;
+    Ok(claimed.flatten().unwrap_or_default())
 }
 
 fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
@@ -341,7 +464,8 @@ fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Mil
     Ok(())
 }
 
-struct Delivery {
+struct Delivery<'p> {
+    profile: &'p Profile,
     from: StreamId,
     count: Option<u64>,
     no_ack: bool,
@@ -354,7 +478,7 @@ fn deliver(
     key: &[u8],
     name: &[u8],
     consumer: &[u8],
-    delivery: &Delivery,
+    delivery: &Delivery<'_>,
 ) -> Result<Option<(StreamId, StreamId)>, CommandError> {
     touch(view, key, name, consumer, delivery.now)?;
     let Some(start) = delivery.from.next() else { return Ok(None) };
@@ -363,7 +487,7 @@ fn deliver(
         stream.change_group(name, |group, log| {
             let mut taken = None;
             for entry in log.range(start, StreamId::GREATEST).take(count) {
-                advance(group, log, entry.id);
+                advance(group, log, entry.id, delivery.profile);
                 if !delivery.no_ack {
                     group.deliver(entry.id, consumer, delivery.now, 1);
                 }
@@ -379,15 +503,11 @@ fn deliver(
 }
 
 /// Moves the group's last delivered id to an entry.
-fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId) {
+fn advance(group: &mut ConsumerGroup, log: &Log, id: StreamId, profile: &Profile) {
     if id <= group.last() {
         return;
     }
-    match group.read().filter(|_| !log.has_holes_from(id)) {
-        Some(read) => group.set_read(Some(read.wrapping_add(1))),
-        None if log.added() > 0 => group.set_read(log.added_up_to(id).map(|read| read as i64)),
-        None => {}
-    }
+    group.set_read(log.read_with(group, id, profile));
     group.set_last(id);
 }
 
@@ -426,12 +546,32 @@ fn redeliver(
     Ok(ids.flatten().unwrap_or_default())
 }
 
+/// An entry's reply, with the milliseconds since its last delivery and the number of its deliveries.
+fn with_deliveries(entry: Reply<'_>, idle: i64, count: i64) -> Reply<'_> {
+    match entry {
+        Reply::Array(mut items) => {
+            items.extend([Reply::Integer(idle), Reply::Integer(count)]);
+            Reply::Array(items)
+        }
+        other => other,
+    }
+}
+
 fn stream_replies<'v>(view: &'v View<'_>, replies: Vec<StreamReply<'v>>) -> Reply<'v> {
     let log = |key: &[u8]| view.peek_found_collection::<Stream>(key).map(Stream::log);
     let pairs = replies.into_iter().map(|replies| match replies {
         StreamReply::New(key, taken) => {
             let entries = log(key).zip(taken).map(|(log, (first, last))| entries_reply(log.range(first, last), None));
             (Reply::bulk(key), entries.unwrap_or(Reply::Array(Vec::new())))
+        }
+        StreamReply::Claimed(key, claimed, taken) => {
+            let Some(log) = log(key) else { return (Reply::bulk(key), Reply::Array(Vec::new())) };
+            let old = claimed.into_iter().filter_map(|ClaimedEntry { id, idle, count }| {
+                Some(with_deliveries(entry_reply(log.get(id)?), idle, count as i64))
+            });
+            let new = taken.into_iter().flat_map(|(first, last)| log.range(first, last));
+            let new = new.map(|entry| with_deliveries(entry_reply(entry), 0, 0));
+            (Reply::bulk(key), Reply::Array(old.chain(new).collect()))
         }
         StreamReply::History(key, ids) => {
             let log = log(key);

@@ -1,12 +1,13 @@
 //! Streams: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
 
+use super::stream_deletion::{REFERENCES, parse_references};
 use super::stream_ids::{
     RequestedId, entries_reply, id_reply, parse, parse_range_end, parse_range_start, parse_requested,
 };
 use crate::base::error::CommandError;
-use crate::base::profile::Since;
+use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{EventClass, Log, Stream, StreamId, Trim, View};
+use crate::data::keyspace::{EventClass, Log, References, Stream, StreamId, Trim, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
@@ -42,6 +43,11 @@ const XADD: Command = Command::new(
     Handler::Keys(xadd),
     CommandSpec {
         usage: "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        later_usages: &[(
+            REFERENCES,
+            "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> \
+             field value [field value ...]",
+        )],
         summary: "Adds an entry to the end of a stream.",
         complexity: "O(1), and O(N) for N entries that are trimmed",
         group: Group::Stream,
@@ -74,17 +80,14 @@ fn xadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         return Ok(Reply::Null);
     }
     let (now, limits) = (view.now(), view.settings().node_limits());
-    let added = view.change_or_make(key, Stream::default, |stream: &mut Stream| {
-        let log = stream.log_mut();
-        match new_id(log, options.id, now) {
+    let added =
+        view.change_or_make(key, Stream::default, |stream: &mut Stream| match new_id(stream.log(), options.id, now) {
             Err(error) => (Err(error), 0),
             Ok(id) => {
-                log.append(id, words.iter(), limits);
-                let trimmed = options.trim.map_or(0, |trim| log.trim(trim, options.roughly, options.limit));
-                (Ok((id, trimmed)), 1)
+                stream.log_mut().append(id, words.iter(), limits);
+                (Ok((id, options.trim(stream))), 1)
             }
-        }
-    })?;
+        })?;
     let (id, trimmed) = added?;
     view.notify(EventClass::Stream, "xadd", key);
     if trimmed > 0 {
@@ -120,6 +123,7 @@ struct Options {
     trim: Option<Trim>,
     roughly: bool,
     limit: u64,
+    references: Option<References>,
     /// `None` for `*`.
     id: Option<RequestedId>,
 }
@@ -145,6 +149,8 @@ impl Options {
                 if limit < Some(0) {
                     return Err(NEGATIVE_LIMIT);
                 }
+            } else if let Some(references) = options.new_references(word, args.profile()) {
+                options.references = Some(references);
             } else if adds && is("NOMKSTREAM") {
                 options.no_stream = true;
             } else if adds {
@@ -166,6 +172,17 @@ impl Options {
         let usual = if options.roughly { view.settings().rough_trim_limit() } else { 0 };
         options.limit = u64::try_from(limit.unwrap_or(usual)).unwrap_or(0);
         Ok(options)
+    }
+
+    /// What a word says about references of groups, if the release has that and no word before has said it.
+    fn new_references(&self, word: &[u8], profile: &Profile) -> Option<References> {
+        parse_references(word).filter(|_| self.references.is_none() && profile.has(REFERENCES))
+    }
+
+    /// Removes entries as the options say. Returns how many.
+    fn trim(&self, stream: &mut Stream) -> u64 {
+        let references = self.references.unwrap_or(References::Keep);
+        self.trim.map_or(0, |trim| stream.trim(trim, self.roughly, self.limit, references))
     }
 
     /// Parses what follows MAXLEN or MINID: `=` or `~`, then the threshold.
@@ -321,6 +338,10 @@ const XTRIM: Command = Command::new(
     Handler::Keys(xtrim),
     CommandSpec {
         usage: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+        later_usages: &[(
+            REFERENCES,
+            "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
+        )],
         summary: "Deletes the oldest entries of a stream.",
         complexity: "O(N) for N entries that are deleted",
         group: Group::Stream,
@@ -336,10 +357,9 @@ const XTRIM: Command = Command::new(
 
 fn xtrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let Options { trim, roughly, limit, .. } = Options::parse(view, args, false)?;
-    let trim = trim.ok_or(NO_STRATEGY)?;
+    let options = Options::parse(view, args, false)?;
     let trimming = view.change(key, |stream: &mut Stream| {
-        let trimmed = stream.log_mut().trim(trim, roughly, limit);
+        let trimmed = options.trim(stream);
         (trimmed, trimmed as usize)
     })?;
     let trimmed = trimming.map_or(0, |(trimmed, _)| trimmed);

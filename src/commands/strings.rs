@@ -166,6 +166,7 @@ const MSETNX: Command = Command::new(
         flags: &[Flag::Write, Flag::DenyOom],
         categories: &[Category::String],
         tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+        later_tips: &[(Since::redis(7, 2, 0), &[])],
         lock_effect: LockEffect::SetManyIfAbsent,
         ..CommandSpec::new("MSETNX")
     },

@@ -1,9 +1,10 @@
 //! WAIT and WAITAOF. There are no replicas and no append-only file, so that both only time out.
 
+use super::blocking::FROM_SCRIPTS;
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::base::profile::Since;
+use crate::base::profile::{Since, Version};
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -15,6 +16,9 @@ const LOCAL_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out o
 const NO_APPEND_ONLY_FILE: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
+/// The releases that class these commands as blocking.
+const IS_BLOCKING: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
 const WAIT: Command = Command::new(
     Handler::Connection(wait),
     CommandSpec {
@@ -23,6 +27,7 @@ const WAIT: Command = Command::new(
         since: Since::redis(3, 0, 0),
         arity: Arity::Exactly(3),
         flags: &[Flag::NoScript],
+        later_flags: &[(FROM_SCRIPTS, &[]), (IS_BLOCKING, &[Flag::Blocking])],
         categories: &[Category::Connection],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         ..CommandSpec::new("WAIT")
@@ -42,7 +47,8 @@ const WAITAOF: Command = Command::new(
         summary: "Waits until all that this connection wrote is in the append-only files here and of so many replicas.",
         since: Since::redis(7, 2, 0),
         arity: Arity::Exactly(4),
-        flags: &[Flag::Blocking],
+        flags: &[Flag::NoScript],
+        later_flags: &[(IS_BLOCKING, &[Flag::Blocking])],
         categories: &[Category::Connection],
         tips: &["request_policy:all_shards", "response_policy:agg_min"],
         ..CommandSpec::new("WAITAOF")

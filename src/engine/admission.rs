@@ -42,9 +42,11 @@ impl Engine {
         }
         let limit = self.instance.config.live().max_memory.load(Ordering::Relaxed);
         if limit != 0
-            && (transaction::may_grow(session, spec) || transaction::may_run_scripts(session, spec))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || transaction::may_run_scripts(session, spec))
             && self.backend.used_bytes() > limit
-            && (transaction::may_grow(session, spec) || self.backend.scripts_may_grow(session, spec, words))
+            && (transaction::may_grow(session, spec, &self.instance.profile)
+                || self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }

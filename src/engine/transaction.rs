@@ -2,6 +2,7 @@
 
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
+use crate::base::profile::Profile;
 use crate::clients::session::{Queued, Session};
 use crate::protocol::{Words, parse_integer};
 use crate::spec::{
@@ -62,12 +63,13 @@ pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
 }
 
 /// Whether a command can take more memory: by its writes, or by being queued.
-pub(super) fn may_grow(session: &Session, spec: &CommandSpec) -> bool {
-    if spec.has_flag(Flag::DenyOom) || session.transaction.is_none() {
-        return spec.has_flag(Flag::DenyOom);
+pub(super) fn may_grow(session: &Session, spec: &CommandSpec, profile: &Profile) -> bool {
+    let grows = |spec: &CommandSpec| spec.flags_in(profile).contains(&Flag::DenyOom);
+    if grows(spec) || session.transaction.is_none() {
+        return grows(spec);
     }
     match spec.kind {
-        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| queued.row.spec.has_flag(Flag::DenyOom)),
+        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| grows(queued.row.spec)),
         CommandKind::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }

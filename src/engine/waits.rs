@@ -5,14 +5,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::intercept::Ran;
 use super::{Engine, Fibers};
-use crate::base::clock::Alarm;
+use crate::base::clock::{Alarm, Millis};
 use crate::base::error::CommandError;
 use crate::base::log::Log;
-use crate::clients::session::{Activity, Flow, Served, Session, Stage, Wait};
+use crate::clients::session::{Activity, Client, Flow, Served, Session, Stage, Wait};
+use crate::data::keyspace::Busy;
 use crate::protocol::Reply;
+
+/// How long a blocked command waits for a slow script before it runs again.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a wait ends.
 pub enum WaitEnd {
@@ -50,7 +55,7 @@ impl Engine {
             Wait::Drip { reply, bytes, .. } => out.extend_from_slice(&reply.split_to((*bytes).min(reply.len()))),
             Wait::Blocked { deadline, .. } => {
                 seen.timed.store(deadline.is_some(), Ordering::Relaxed);
-                in_flight.alarm = deadline.map(|deadline| clock.alarm(deadline));
+                in_flight.alarm = first_of(*deadline, session.client.retry_at()).map(|due| clock.alarm(due));
                 in_flight.stage = Stage::Blocked;
             }
             Wait::Script => {
@@ -94,8 +99,22 @@ impl Engine {
                     is_over
                 }
             },
-            // If another client has claimed the wait, its signal is on the way.
-            Wait::Blocked { .. } => has_rung && self.instance.claim_wait(&session.client),
+            Wait::Blocked { deadline, .. } if has_rung => match session.client.retry_at() {
+                Some(retry_at) if deadline.is_none_or(|deadline| retry_at < deadline) => {
+                    let busy = self.retry(&session.client, retry_at).is_err();
+                    let due = first_of(*deadline, session.client.retry_at());
+                    let alarm =
+                        if busy { Some(clock.alarm_after(RETRY_PAUSE)) } else { due.map(|due| clock.alarm(due)) };
+                    in_flight.alarm = alarm;
+                    return match &in_flight.alarm {
+                        Some(alarm) if alarm.has_rung(cx.waker()) => self.poll_wait(session, cx, out),
+                        _ => WaitProgress::Pending,
+                    };
+                }
+                // If another client has claimed the wait, its signal is on the way.
+                _ => self.instance.claim_wait(&session.client),
+            },
+            Wait::Blocked { .. } => false,
             Wait::ParkedRequest(permit) | Wait::ParkedReply { permit, .. } => permit.is_released(cx.waker()),
             Wait::Delay(permit) => has_rung || permit.is_released(cx.waker()),
             Wait::Drip { reply, .. } if reply.is_empty() => true,
@@ -116,6 +135,12 @@ impl Engine {
             },
         };
         if is_over { WaitProgress::Ended(WaitEnd::Over) } else { WaitProgress::Pending }
+    }
+
+    /// Runs a blocked command again, once its time has come.
+    #[cold]
+    fn retry(&self, client: &Client, retry_at: Millis) -> Result<(), Busy> {
+        if retry_at > self.instance.clock.millis() { Ok(()) } else { self.backend.retry_waiters_of(client) }
     }
 
     /// Ends the wait of a session's command, which continues from its stage; its output is appended to `out`. Returns
@@ -186,6 +211,11 @@ impl Engine {
         session.in_flight.stage = Stage::Blocked;
         Some(self.proceed(session, None, Ran { start, flow }, out, fibers))
     }
+}
+
+/// The earlier of two instants, if there is any.
+fn first_of(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
+    one.into_iter().chain(other).min()
 }
 
 /// Publishes that a session's command no longer waits.

@@ -8,7 +8,7 @@ use super::register::register_function;
 use super::texts;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::{Family, Profile, Version};
+use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::{OwnedWords, Protocol, write_integer};
 
 const NATIVES: &[(&str, NativeFn)] = &[
@@ -173,21 +173,21 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
 fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
-    if profile.since_redis(7, 2) {
-        let integer = truncated(value);
-        if integer as f64 == value && integer.unsigned_abs() < 1 << 52 {
-            return write_integer(out, integer);
-        }
-        crate::protocol::write_shortest(out, value);
-    } else {
+    // Redis writes the sign of NaN, too.
+    if value.is_nan() && value.is_sign_negative() {
+        out.push(b'-');
+    }
+    if !profile.since_redis(7, 2) {
         crate::protocol::write_double(out, value);
-        // C prints the sign of NaN, too.
-        if value.is_nan() && value.is_sign_negative() {
-            out.insert(out.len() - 3, b'-');
-        }
+    } else if crate::protocol::is_whole(value) {
+        write_integer(out, value as i64);
+    } else {
+        crate::protocol::write_shortest(out, value);
     }
 }
 
+/// The releases that speak of log levels.
+const LOG_LEVELS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 /// Raises an error whose text names the library.
 pub(super) fn raise_of_library(frame: &mut Frame<'_>, text: &str) -> LuaError {
     let text = texts::of_library(frame.host().profile(), text);
@@ -206,6 +206,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         1 => Level::Verbose,
         2 => Level::Notice,
         3 => Level::Warning,
+        _ if frame.host().profile().has(LOG_LEVELS) => return Err(raise(frame, b"ERR Invalid log level.")),
         _ => return Err(raise(frame, b"ERR Invalid debug level.")),
     };
     let parts: Vec<_> = (2..=frame.top())
@@ -265,7 +266,12 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
-        return Err(raise_of_library(frame, "ERR redis.set_repl() requires two arguments."));
+        let text = if frame.host().profile().since_redis(7, 2) {
+            "ERR redis.set_repl() requires one argument."
+        } else {
+            "ERR redis.set_repl() requires two arguments."
+        };
+        return Err(raise_of_library(frame, text));
     }
     if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";

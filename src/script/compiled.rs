@@ -22,6 +22,8 @@ pub struct Script {
     pub(super) name: ScriptName,
     pub flags: ScriptFlags,
     pub(super) function: RegistryRef,
+    /// Its place among the scripts of EVAL that can be evicted.
+    pub(super) slot: Option<u16>,
 }
 
 #[derive(Clone, Debug)]

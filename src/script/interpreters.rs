@@ -15,6 +15,8 @@ pub struct ScriptStats {
     /// Cached scripts, and the bytes of their source text.
     pub scripts: usize,
     pub script_text: usize,
+    /// Scripts of EVAL that were evicted.
+    pub evicted: usize,
     /// Bytes that Lua uses for functions.
     pub function_memory: usize,
     pub libraries: usize,
@@ -33,6 +35,8 @@ pub struct Interpreters {
     functions: Option<Box<FunctionInterpreter>>,
     scratch: ScratchBuffers,
     random: Random,
+    /// Scripts that were evicted before the last flush.
+    evicted: usize,
 }
 
 impl Interpreters {
@@ -84,7 +88,7 @@ impl Interpreters {
 
     /// Forgets all scripts.
     pub fn flush(&mut self) {
-        self.eval = None;
+        self.evicted += self.eval.take().map_or(0, |eval| eval.evicted());
     }
 
     /// Forgets all libraries.
@@ -93,10 +97,11 @@ impl Interpreters {
     }
 
     pub(super) fn stats(&self) -> ScriptStats {
-        let mut stats = ScriptStats::default();
+        let mut stats = ScriptStats { evicted: self.evicted, ..ScriptStats::default() };
         if let Some(eval) = &self.eval {
             stats.eval_memory = eval.used();
             (stats.scripts, stats.script_text) = eval.counts();
+            stats.evicted += eval.evicted();
         }
         if let Some(functions) = &self.functions {
             stats.function_memory = functions.used();

@@ -30,6 +30,7 @@ mod vm;
 mod library_tests;
 
 pub use compiled::{Script, ScriptKind};
+pub use eval::Origin;
 pub use fiber::{Fiber, FiberStack, FiberState, Yielder};
 pub use functions::{Library, RestorePolicy};
 pub use host::{Host, Invocation, ScratchBuffers};

@@ -69,7 +69,7 @@ fn finish(draft: &RegisterArgs, others: &[Function]) -> Result<Function, &'stati
     if others.iter().any(|other| other.name() == name) {
         return Err("ERR Function already exists in the library");
     }
-    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function };
+    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function, slot: None };
     Ok(Function { script, description: draft.description.clone() })
 }
 

@@ -8,7 +8,7 @@ use super::arguments::truncated;
 use super::compiled::ScriptKind;
 use super::lua::{Frame, Lua, LuaError, LuaType, push_host_error};
 use super::{api, bit, cjson, cmsgpack, random, structs};
-use crate::base::profile::{Family, Profile, Since};
+use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::until_nul;
 
 /// The field in the metatable of a proxy that holds the real table.
@@ -20,7 +20,7 @@ const NEXT: &str = "redouble.next";
 
 pub const READ_ONLY: &str = "Attempt to modify a readonly table";
 
-const OS_CLOCK: Since = Since::redis(7, 2, 0);
+const OS_CLOCK: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 /// Opens the libraries and installs the sandbox: code that is compiled from now on sees proxies as globals. Leaves the
 /// table of the real globals on the stack, at index 1.

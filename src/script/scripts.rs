@@ -21,7 +21,9 @@ pub struct Scripts {
     kill: AtomicU8,
     busy: Mutex<Option<BusyScript>>,
     /// The values of [`ScriptStats`] after the last script.
-    stats: [AtomicUsize; 7],
+    stats: [AtomicUsize; 8],
+    /// The scripts that had been evicted at the last CONFIG RESETSTAT.
+    evicted_before: AtomicUsize,
 }
 
 /// A script that has run for longer than `busy-reply-threshold`.
@@ -82,18 +84,33 @@ impl Scripts {
 
     /// Copies the statistics, so that INFO reads them without locking the interpreters.
     pub fn update_stats(&self, interpreters: &Interpreters) {
-        let ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text } =
-            interpreters.stats();
-        let stats = [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text];
+        let ScriptStats {
+            eval_memory,
+            scripts,
+            script_text,
+            evicted,
+            function_memory,
+            libraries,
+            functions,
+            library_text,
+        } = interpreters.stats();
+        let stats = [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text];
         for (noted, value) in self.stats.iter().zip(stats) {
             noted.store(value, Ordering::Relaxed);
         }
     }
 
     pub fn stats(&self) -> ScriptStats {
-        let [eval_memory, scripts, script_text, function_memory, libraries, functions, library_text] =
+        let [eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text] =
             self.stats.each_ref().map(|value| value.load(Ordering::Relaxed));
-        ScriptStats { eval_memory, scripts, script_text, function_memory, libraries, functions, library_text }
+        let evicted = evicted.wrapping_sub(self.evicted_before.load(Ordering::Relaxed));
+        ScriptStats { eval_memory, scripts, script_text, evicted, function_memory, libraries, functions, library_text }
+    }
+
+    /// CONFIG RESETSTAT: counts evicted scripts from now on.
+    pub fn reset_evicted(&self) {
+        let before = self.evicted_before.load(Ordering::Relaxed).wrapping_add(self.stats().evicted);
+        self.evicted_before.store(before, Ordering::Relaxed);
     }
 
     /// The running script has written: from now on it cannot be killed.

@@ -3,6 +3,7 @@
 use super::command_spec::{CommandSpec, Flag};
 use super::key_spec::{BeginSearch, FindKeys, KeySpec};
 use super::table::{Table, full_name};
+use crate::base::profile::Profile;
 use crate::protocol::Reply;
 
 /// A command's entry in COMMAND INFO.
@@ -10,7 +11,7 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
     let grouped = table.profile().since_redis(7, 0);
     let name = container.map_or_else(|| spec.name.to_ascii_lowercase(), |container| full_name(container, spec));
     let (first, last, step) = legacy_range(spec.keys);
-    let mut flags = spec.flags.to_vec();
+    let mut flags = spec.flags_in(table.profile()).to_vec();
     flags.sort_unstable();
     flags.retain(|flag| if grouped { *flag != Flag::MayReplicate } else { !is_new_in_7_0(*flag) });
     let mut items = vec![
@@ -20,11 +21,11 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),
-        status_set(spec.all_categories().into_iter().map(|category| category.rule())),
+        status_set(spec.all_categories(table.profile()).into_iter().map(|category| category.rule())),
     ];
     if grouped {
-        items.push(Reply::Set(spec.tips.iter().map(|tip| Reply::text(*tip)).collect()));
-        items.push(Reply::Set(spec.keys.iter().map(describe_keys).collect()));
+        items.push(Reply::Set(spec.tips_in(table.profile()).iter().map(|tip| Reply::text(*tip)).collect()));
+        items.push(Reply::Set(spec.keys.iter().map(|keys| describe_keys(keys, table.profile())).collect()));
         let subcommands: Vec<_> = table.subs(spec).map(|row| command_info(table, Some(spec), row)).collect();
         // In RESP3 Redis sends an empty set for no subcommands, but an array for some.
         items.push(if subcommands.is_empty() { Reply::Set(subcommands) } else { Reply::Array(subcommands) });
@@ -57,12 +58,12 @@ fn legacy_range(keys: &[KeySpec]) -> (i64, i64, i64) {
     joined.unwrap_or((0, 0, 0))
 }
 
-fn describe_keys(keys: &KeySpec) -> Reply<'static> {
+fn describe_keys(keys: &KeySpec, profile: &Profile) -> Reply<'static> {
     let mut pairs = Vec::new();
     if !keys.notes.is_empty() {
         pairs.push((Reply::text("notes"), Reply::text(keys.notes)));
     }
-    pairs.push((Reply::text("flags"), status_set(keys.flags.iter().copied())));
+    pairs.push((Reply::text("flags"), status_set(keys.flags_in(profile).iter().copied())));
     let begin_search = match keys.begin_search {
         BeginSearch::Index(index) => search_method("index", numbers(&[("index", i64::from(index))])),
         BeginSearch::Unknown => search_method("unknown", Vec::new()),

@@ -22,10 +22,14 @@ pub struct CommandSpec {
     pub later_arities: &'static [(Since, Arity)],
     pub keys: &'static [KeySpec],
     pub flags: &'static [Flag],
+    /// Flags of later releases, chosen like `later_usages`.
+    pub later_flags: &'static [(Since, &'static [Flag])],
     /// ACL categories that do not follow from the flags.
     pub categories: &'static [Category],
     /// Hints for clients, as COMMAND INFO lists them.
     pub tips: &'static [&'static str],
+    /// Hints of later releases, chosen like `later_usages`.
+    pub later_tips: &'static [(Since, &'static [&'static str])],
     /// The release that deprecated the command, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once inside MULTI. Redis has no flag for that.
@@ -67,8 +71,10 @@ impl CommandSpec {
             later_arities: &[],
             keys: &[],
             flags: &[],
+            later_flags: &[],
             categories: &[],
             tips: &[],
+            later_tips: &[],
             deprecated: None,
             never_queued: false,
             runs_subscribed: false,
@@ -89,9 +95,21 @@ impl CommandSpec {
         Self { name, ..self }
     }
 
+    /// Whether the first release with the command gave it a flag: for flags that no release changes.
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// The flags in the release that a profile imitates.
+    #[inline]
+    pub fn flags_in(&self, profile: &Profile) -> &'static [Flag] {
+        in_release(self.flags, self.later_flags, profile)
+    }
+
+    /// The hints for clients in the release that a profile imitates.
+    pub fn tips_in(&self, profile: &Profile) -> &'static [&'static str] {
+        in_release(self.tips, self.later_tips, profile)
     }
 
     /// Whether a request reads keys whose names it computes while it runs.
@@ -103,21 +121,17 @@ impl CommandSpec {
     /// The arity in the release that a profile imitates.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {
-        if self.later_arities.is_empty() {
-            return self.arity;
-        }
-        let later = self.later_arities.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.arity, |(_, arity)| *arity)
+        in_release(self.arity, self.later_arities, profile)
     }
 
     /// The usage in the release that a profile imitates.
     pub fn usage_in(&self, profile: &Profile) -> &'static str {
-        let later = self.later_usages.iter().rev().find(|(since, _)| profile.has(*since));
-        later.map_or(self.usage, |(_, usage)| usage)
+        in_release(self.usage, self.later_usages, profile)
     }
 
-    /// All ACL categories, in Redis's order: the row's own and those implied by its flags.
-    pub fn all_categories(&self) -> Vec<Category> {
+    /// All ACL categories in the release that a profile imitates, in Redis's order: the row's own and those implied by
+    /// its flags.
+    pub fn all_categories(&self, profile: &Profile) -> Vec<Category> {
         let implied = [
             (Flag::Write, &[Category::Write][..]),
             (Flag::ReadOnly, &[Category::Read]),
@@ -128,15 +142,22 @@ impl CommandSpec {
         let mut categories = self.categories.to_vec();
         // A command that only runs scripts is not in `@read`, even if it is read-only.
         let scripting = categories.contains(&Category::Scripting);
-        let implies = |flag| self.has_flag(flag) && !(flag == Flag::ReadOnly && scripting);
+        let flags = self.flags_in(profile);
+        let implies = |flag| flags.contains(&flag) && !(flag == Flag::ReadOnly && scripting);
         for (_, implied) in implied.iter().filter(|(flag, _)| implies(*flag)) {
             categories.extend_from_slice(implied);
         }
-        categories.push(if self.has_flag(Flag::Fast) { Category::Fast } else { Category::Slow });
+        categories.push(if flags.contains(&Flag::Fast) { Category::Fast } else { Category::Slow });
         categories.sort_unstable();
         categories.dedup();
         categories
     }
+}
+
+/// What the release that a profile imitates has: the last of the later values that it has, or the first value.
+#[inline]
+pub(super) fn in_release<T: Copy>(first: T, later: &[(Since, T)], profile: &Profile) -> T {
+    later.iter().rev().find(|(since, _)| profile.has(*since)).map_or(first, |(_, later)| *later)
 }
 
 /// What a command's function receives, and so what it may touch. The function itself is in `commands`.

@@ -2,6 +2,8 @@
 
 use smallvec::SmallVec;
 
+use super::command_spec::in_release;
+use crate::base::profile::{Profile, Since};
 use crate::protocol::{Words, parse_integer};
 
 /// One group of keys of a command.
@@ -9,6 +11,8 @@ use crate::protocol::{Words, parse_integer};
 pub struct KeySpec {
     /// How the command uses these keys (`RW`, `access`, `insert` …), as COMMAND INFO lists it.
     pub flags: &'static [&'static str],
+    /// The flags from a later release on.
+    pub later_flags: &'static [(Since, &'static [&'static str])],
     pub notes: &'static str,
     pub begin_search: BeginSearch,
     pub find_keys: FindKeys,
@@ -53,6 +57,7 @@ impl KeySpec {
     pub const fn range(index: u8, last: i8, step: u8, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
+            later_flags: &[],
             notes: "",
             begin_search: BeginSearch::Index(index),
             find_keys: FindKeys::Range { last, step },
@@ -62,13 +67,14 @@ impl KeySpec {
 
     pub const fn counted(index: u8, first: u8, step: u8, flags: &'static [&'static str]) -> Self {
         let find_keys = FindKeys::KeyNum { index: 0, first, step };
-        Self { flags, notes: "", begin_search: BeginSearch::Index(index), find_keys, flags_by: None }
+        Self { flags, later_flags: &[], notes: "", begin_search: BeginSearch::Index(index), find_keys, flags_by: None }
     }
 
     /// Keys that a function finds.
     pub const fn found_by(function: fn(Words<'_>) -> SmallVec<[usize; 4]>, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
+            later_flags: &[],
             notes: "",
             begin_search: BeginSearch::Unknown,
             find_keys: FindKeys::Function(function),
@@ -80,6 +86,7 @@ impl KeySpec {
     pub const fn computed(are_computed: fn(Words<'_>) -> bool, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
+            later_flags: &[],
             notes: "",
             begin_search: BeginSearch::Unknown,
             find_keys: FindKeys::Computed(are_computed),
@@ -96,6 +103,7 @@ impl KeySpec {
     pub const fn half_after_keyword(word: &'static str, from: u8, flags: &'static [&'static str]) -> Self {
         Self {
             flags,
+            later_flags: &[],
             notes: "",
             begin_search: BeginSearch::Keyword { word, from },
             find_keys: FindKeys::LimitedRange { limit: 2 },
@@ -113,10 +121,21 @@ impl KeySpec {
         self
     }
 
+    /// Gives other flags to later releases.
+    pub const fn with_later_flags(mut self, later: &'static [(Since, &'static [&'static str])]) -> Self {
+        self.later_flags = later;
+        self
+    }
+
     /// Lets a function choose the flags for each request.
     pub const fn with_flags_by(mut self, flags_by: fn(Words<'_>) -> &'static [&'static str]) -> Self {
         self.flags_by = Some(flags_by);
         self
+    }
+
+    /// The flags in the release that a profile imitates.
+    pub fn flags_in(&self, profile: &Profile) -> &'static [&'static str] {
+        in_release(self.flags, self.later_flags, profile)
     }
 
     /// Whether these are keys. Shard channels have a specification too.
@@ -125,8 +144,8 @@ impl KeySpec {
     }
 
     /// How a request uses the keys: the flags without those that only describe the specification.
-    pub fn flags_of(&self, words: Words<'_>) -> Vec<&'static str> {
-        let flags = self.flags_by.map_or(self.flags, |flags_by| flags_by(words));
+    pub fn flags_of(&self, words: Words<'_>, profile: &Profile) -> Vec<&'static str> {
+        let flags = self.flags_by.map_or_else(|| self.flags_in(profile), |flags_by| flags_by(words));
         flags.iter().copied().filter(|flag| !matches!(*flag, "variable_flags" | "incomplete")).collect()
     }
 

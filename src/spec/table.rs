@@ -199,7 +199,7 @@ impl Table {
         let name = words.get(1).unwrap_or_default();
         let old = !self.profile.since_redis(7, 0);
         match self.row_of(words) {
-            Some(row) if row.spec.arity.admits(words.len()) => Ok(row),
+            Some(row) if row.spec.arity_in(&self.profile).admits(words.len()) => Ok(row),
             Some(_) if old => Err(unknown_subcommand_6(container, name)),
             Some(row) => Err(wrong_arity(&full_name(container, row.spec))),
             None if old => Err(unknown_subcommand_6(container, name)),

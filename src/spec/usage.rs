@@ -290,8 +290,8 @@ fn kind_of(name: &str, spec: &CommandSpec) -> ArgumentKind {
         "value" if spec.group == Group::Bitmap => ArgumentKind::Integer,
         "bit" | "client-id" | "count" | "cursor" | "db" | "decrement" | "destination-db" | "end" | "entries_added"
         | "entries_read" | "frequency" | "increment" | "index" | "index1" | "index2" | "len" | "limit"
-        | "milliseconds" | "min-match-len" | "ms" | "number" | "numkeys" | "numlocal" | "numreplicas" | "offset"
-        | "protover" | "seconds" | "seq" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
+        | "milliseconds" | "min-match-len" | "ms" | "number" | "numids" | "numkeys" | "numlocal" | "numreplicas"
+        | "offset" | "protover" | "seconds" | "seq" | "start" | "timeout" | "ttl" | "weight" => ArgumentKind::Integer,
         _ => ArgumentKind::String,
     }
 }

@@ -171,3 +171,98 @@ fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
     wanted.sort_unstable();
     assert_eq!(all, wanted);
 }
+
+/// A server as of Redis 8.4 with a stopped clock, where `c` has read one of two entries of the stream `s`.
+fn frozen_with_pending_entry() -> (Server, Wire) {
+    let server = start(Server::builder().compat(profile("redis-8.4")));
+    server.freeze();
+    let mut admin = Wire::connect(address(&server));
+    for line in ["XGROUP CREATE s g $ MKSTREAM", "XADD s 1-1 f v", "XREADGROUP GROUP g c STREAMS s >"] {
+        admin.ask(line);
+    }
+    (server, admin)
+}
+
+/// The reply with one entry of the stream `s` that came by a claim, and `s` as its value.
+fn claimed(id: &str, idle: i64, deliveries: i64) -> Frame {
+    let fields = Frame::Array(vec![Frame::bulk("f"), Frame::bulk("v")]);
+    let entry = Frame::Array(vec![Frame::bulk(id), fields, Frame::Integer(idle), Frame::Integer(deliveries)]);
+    Frame::Array(vec![Frame::Array(vec![Frame::bulk("s"), Frame::Array(vec![entry])])])
+}
+
+#[test]
+fn a_blocked_claim_gets_the_entry_once_its_consumer_has_been_silent_for_long_enough() {
+    let (server, mut admin) = frozen_with_pending_entry();
+    server.advance(Duration::from_millis(300));
+    let mut first = wait(address(&server), &mut admin, "XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >");
+    let mut second = wait(address(&server), &mut admin, "XREADGROUP GROUP g e BLOCK 0 CLAIM 1000 STREAMS s >");
+    server.advance(Duration::from_millis(699));
+    assert!(!first.has_reply() && !second.has_reply());
+    server.advance(Duration::from_millis(1));
+    assert!(first.has_reply(), "the reply is there when the clock has been moved");
+    assert_eq!(first.expect(), claimed("1-1", 1000, 1));
+    assert!(!second.has_reply(), "the entry has a new owner");
+    server.advance(Duration::from_millis(999));
+    assert!(!second.has_reply());
+    server.advance(Duration::from_millis(1));
+    assert_eq!(second.expect(), claimed("1-1", 1000, 2));
+    assert_eq!(blocked(&mut admin), 0);
+}
+
+#[test]
+fn a_blocked_claim_waits_for_what_is_delivered_while_it_waits_and_takes_what_is_new() {
+    let (server, mut admin) = frozen_with_pending_entry();
+    admin.ask("XACK s g 1-1");
+    let mut claimer = wait(address(&server), &mut admin, "XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >");
+    server.advance(Duration::from_millis(400));
+    for line in ["MULTI", "XADD s 2-1 f v", "XREADGROUP GROUP g c STREAMS s >", "EXEC"] {
+        admin.ask(line);
+    }
+    server.advance(Duration::from_millis(999));
+    assert!(!claimer.has_reply());
+    server.advance(Duration::from_millis(1));
+    assert_eq!(claimer.expect(), claimed("2-1", 1000, 1));
+
+    let mut claimer = wait(address(&server), &mut admin, "XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >");
+    admin.ask("XADD s 3-1 f v");
+    assert_eq!(claimer.expect(), claimed("3-1", 0, 0), "a new entry ends the wait at once");
+}
+
+#[test]
+fn a_blocked_claim_ends_with_its_time_out_or_when_it_is_unblocked() {
+    let (server, mut admin) = frozen_with_pending_entry();
+    let mut hasty = wait(address(&server), &mut admin, "XREADGROUP GROUP g d BLOCK 500 CLAIM 1000 STREAMS s >");
+    let mut patient = wait(address(&server), &mut admin, "XREADGROUP GROUP g e BLOCK 0 CLAIM 5000 STREAMS s >");
+    server.advance(Duration::from_millis(500));
+    assert_eq!(hasty.expect(), Frame::NullArray);
+    admin.ask("XACK s g 1-1");
+    server.advance(Duration::from_millis(60_000));
+    assert!(!patient.has_reply(), "nothing is pending");
+    admin.ask("XGROUP DESTROY s g");
+    assert!(patient.expect().is_error());
+    assert_eq!(blocked(&mut admin), 0);
+}
+
+#[test]
+fn a_reader_sleeps_on_when_a_key_of_another_type_takes_the_place_of_its_stream() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        admin.ask("XADD s 1-1 f v");
+        let mut reader = wait(server, &mut admin, "XREAD BLOCK 0 STREAMS s $");
+        for line in ["MULTI", "XADD s 2-1 f v", "DEL s", "LPUSH s x", "EXEC", "DEL s"] {
+            admin.ask(line);
+        }
+        assert_eq!(blocked(&mut admin), 1);
+        admin.ask("XADD s 3-1 f v");
+        assert_eq!(reader.expect(), entries("s", &[("3-1", "v")]));
+    });
+    let server = start(Server::builder().compat(profile("redis-8.4")));
+    let mut admin = Wire::connect(address(&server));
+    let mut reader = wait(address(&server), &mut admin, "XREAD BLOCK 0 STREAMS s $");
+    for line in ["MULTI", "XADD s 2-1 f v", "DEL s", "LPUSH s x", "EXEC", "DEL s"] {
+        admin.ask(line);
+    }
+    assert_eq!(blocked(&mut admin), 1);
+    admin.ask("XADD s 3-1 f v");
+    assert_eq!(reader.expect(), entries("s", &[("3-1", "v")]));
+}

@@ -11,7 +11,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{Deadline, Dice, address, client, client_at, spawn, spawn_frozen, start, wait_until};
+use crate::support::{Deadline, Dice, address, client, client_at, profile, spawn, spawn_frozen, start, wait_until};
 
 /// The release from the documentation of SET: deletes the lock only if it still holds the token.
 const RELEASE: &str =
@@ -344,4 +344,36 @@ fn fall_back(url: &str) {
 fn evalsha_falls_back_through_noscript_in_a_real_client() {
     fall_back(&spawn().url());
     fall_back(&ServerProcess::redis(&[]).url());
+}
+
+#[test]
+fn a_program_that_makes_a_new_script_each_time_loses_the_oldest_and_no_script_that_was_loaded() {
+    for (compat, evicted) in [("redis-7.2", 0), ("redis-7.4", 2), ("valkey-9.1", 1)] {
+        let server = start(Server::builder().compat(profile(compat)));
+        let mut wire = Wire::connect(address(&server));
+        let loaded = wire.call(&["SCRIPT", "LOAD", "return 'loaded'"]).text();
+        let shas: Vec<String> = (0..500)
+            .map(|number| {
+                let script = format!("return {number}");
+                eval(&mut wire, &script);
+                wire.call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", &script]).text()
+            })
+            .collect();
+        // The script that computes sums takes one of the 500 places. The oldest one is used once more, so that it stays;
+        // Valkey keeps the next one, too, once it is loaded.
+        let first_left = usize::from(evicted > 0);
+        wire.call(&["EVALSHA", &shas[first_left], "0"]);
+        wire.call(&["SCRIPT", "LOAD", &format!("return {}", first_left + 1)]);
+        eval(&mut wire, "return 'new'");
+        let exists = |wire: &mut Wire, sha: &str| wire.call(&["SCRIPT", "EXISTS", sha]).items()[0].integer() == 1;
+        assert!(exists(&mut wire, &loaded) && exists(&mut wire, &shas[first_left]), "{compat}");
+        let gone = shas.iter().filter(|sha| !exists(&mut wire, sha)).count();
+        assert_eq!(gone, evicted, "{compat}");
+        let info = wire.ask("INFO stats").text();
+        let counted = info.lines().find_map(|line| line.strip_prefix("evicted_scripts:"));
+        assert_eq!(counted.map(|count| count.trim().parse().expect("a number")), (evicted > 0).then_some(evicted));
+        wire.ask("CONFIG RESETSTAT");
+        assert!(!wire.ask("INFO stats").text().contains(&format!("evicted_scripts:{}", evicted.max(1))));
+        assert!(wire.call(&["EVALSHA", &shas[499], "0"]).integer() == 499);
+    }
 }

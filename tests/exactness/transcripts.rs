@@ -131,8 +131,12 @@ alone! {
     field_lifetimes
     lifetimes
     redis_7_2
+    redis_7_2_scripts
+    redis_8_lag
     redis_8_locks
     redis_8_numbers
+    redis_8_scripts
+    redis_8_streams
     redis_field_times
     redouble_audit
     redouble_clock

@@ -116,10 +116,10 @@ fn container(command: &str) -> &str {
 }
 
 /// The positions of a request's keys, each with the access to it. Empty if the request is malformed.
-pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>) -> SmallVec<[(usize, Access); 4]> {
+pub(super) fn keys_of(spec: &CommandSpec, words: Words<'_>, profile: &Profile) -> SmallVec<[(usize, Access); 4]> {
     let mut found = SmallVec::new();
     for keys in spec.keys {
-        let flags = keys.flags_of(words);
+        let flags = keys.flags_of(words, profile);
         if flags.contains(&"not_key") {
             continue;
         }

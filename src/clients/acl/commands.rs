@@ -45,7 +45,7 @@ impl Commands {
         let number = self.entries.len();
         self.by_row.insert(std::ptr::from_ref(row).addr(), number);
         self.by_name.insert(name.clone(), number);
-        let categories = row.all_categories().iter().fold(0, |mask, category| mask | bit(*category));
+        let categories = row.all_categories(&self.profile).iter().fold(0, |mask, category| mask | bit(*category));
         let no_auth = row.has_flag(Flag::NoAuth);
         self.entries.push(Entry { name, categories, is_sub, subs, no_auth });
     }

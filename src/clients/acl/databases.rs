@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::RuleError;
 use crate::protocol::{Words, parse_integer};
-use crate::spec::{Category, CommandSpec, DatabaseArgs};
+use crate::spec::{Category, CommandSpec, DatabaseArgs, Flag};
 
 /// The databases that a selector allows: a Valkey server's `alldbs`, `resetdbs` and `db=`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,11 +102,8 @@ fn parse_number(text: &[u8]) -> Result<u32, RuleError> {
 
 /// Whether a command that names no database works on the selected one.
 fn touches_keys(spec: &CommandSpec) -> bool {
-    !spec.keys.is_empty()
-        || spec
-            .all_categories()
-            .iter()
-            .any(|category| matches!(category, Category::Keyspace | Category::Read | Category::Write))
+    let reads = spec.has_flag(Flag::ReadOnly) && !spec.categories.contains(&Category::Scripting);
+    !spec.keys.is_empty() || reads || spec.has_flag(Flag::Write) || spec.categories.contains(&Category::Keyspace)
 }
 
 /// The databases that a request names, each with its position; `None` if the request is malformed.

@@ -117,7 +117,7 @@ impl Selector {
             return Err(Denial::Command);
         }
         if !self.all_keys {
-            for (at, access) in keys_of(spec, words) {
+            for (at, access) in keys_of(spec, words, commands.profile()) {
                 if !words.get(at).is_some_and(|key| self.allows_key(key, access)) {
                     return Err(Denial::Key(at));
                 }

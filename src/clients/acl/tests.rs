@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::check::Denial;
 use super::commands::Commands;
+use super::databases::DatabaseContext;
 use super::user::Rules;
 use super::{RuleError, joined};
 use crate::base::profile::Profile;
@@ -13,6 +14,8 @@ use crate::spec::{Arity, Category, Channels, CommandSpec, Flag, Group, KeySpec, 
 const fn row(name: &'static str, flags: &'static [Flag], categories: &'static [Category]) -> CommandSpec {
     CommandSpec { flags, categories, arity: Arity::AtLeast(1), ..CommandSpec::new(name) }
 }
+
+const FIRST_OF_SIXTEEN: DatabaseContext = DatabaseContext { selected: 0, count: 16 };
 
 const READ: &[KeySpec] = &[KeySpec::one(1, &["RO", "access"])];
 const WRITE: &[KeySpec] = &[KeySpec::one(1, &["OW", "update"])];
@@ -67,7 +70,7 @@ fn allows(rules: &str, request: &str) -> bool {
     let commands = Commands::new(&table);
     let words: OwnedWords = request.split(' ').collect();
     let spec = table.resolve(words.as_words()).unwrap().spec;
-    made(&commands, rules).unwrap().check(&commands, spec, words.as_words()).is_ok()
+    made(&commands, rules).unwrap().check(&commands, spec, words.as_words(), FIRST_OF_SIXTEEN).is_ok()
 }
 
 #[test]
@@ -224,7 +227,7 @@ proptest! {
             for key in ["a", "b1", "k", "x", "0"] {
                 let request: OwnedWords = [row.name, key, key].iter().collect();
                 let words = request.as_words();
-                prop_assert_eq!(rules.check(&commands, row, words), again.check(&commands, row, words));
+                prop_assert_eq!(rules.check(&commands, row, words, FIRST_OF_SIXTEEN), again.check(&commands, row, words, FIRST_OF_SIXTEEN));
             }
         }
     }

@@ -143,6 +143,8 @@ pub struct BlockedCommand {
     pub keys: Vec<Box<[u8]>>,
     pub kind: ValueKind,
     pub protocol: Protocol,
+    /// When to run it again even if nobody writes its keys.
+    pub retry_at: Option<Millis>,
 }
 
 /// The reply of a command that was blocked.
@@ -424,15 +426,34 @@ impl Client {
 
     /// Lets `attempt` run the blocked command again. Nobody else can end its wait meanwhile. If that serves it, returns it; its
     /// client is to be sent [`Signal::Served`].
-    pub(crate) fn serve(&self, attempt: impl FnOnce(&BlockedCommand) -> Option<Served>) -> Option<Box<BlockedCommand>> {
+    pub(crate) fn serve(
+        &self,
+        attempt: impl FnOnce(&mut BlockedCommand) -> Option<Served>,
+    ) -> Option<Box<BlockedCommand>> {
         let mut blocked_on = self.blocked_on();
-        let BlockedOn::Keys(blocked) = &*blocked_on else { return None };
+        let BlockedOn::Keys(blocked) = &mut *blocked_on else { return None };
         if self.seen.closing.load(Ordering::Relaxed) {
             return None;
         }
         let served = attempt(blocked)?;
         match std::mem::replace(&mut *blocked_on, BlockedOn::Served(served)) {
             BlockedOn::Keys(blocked) => Some(blocked),
+            _ => None,
+        }
+    }
+
+    /// When the command that is blocked on keys is to run again even if nobody writes them.
+    pub(crate) fn retry_at(&self) -> Option<Millis> {
+        match &*self.blocked_on() {
+            BlockedOn::Keys(blocked) => blocked.retry_at,
+            _ => None,
+        }
+    }
+
+    /// The keys that the client is blocked on, with their database.
+    pub(crate) fn awaited_keys(&self) -> Option<(u32, Vec<Box<[u8]>>)> {
+        match &*self.blocked_on() {
+            BlockedOn::Keys(blocked) => Some((blocked.db, blocked.keys.clone())),
             _ => None,
         }
     }

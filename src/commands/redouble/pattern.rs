@@ -80,6 +80,6 @@ fn members(call: &Call<'_>, category: Category) -> impl Iterator<Item = String> 
         let subs = call.table.subs(row).map(move |sub| (format!("{}|{}", row.name, sub.name), sub));
         std::iter::once((row.name.to_owned(), row)).filter(|(_, row)| !row.is_container).chain(subs)
     });
-    let chosen = named.filter(move |(_, row)| row.all_categories().contains(&category));
+    let chosen = named.filter(move |(_, row)| row.all_categories(call.table.profile()).contains(&category));
     chosen.map(|(name, _)| name)
 }

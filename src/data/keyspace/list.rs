@@ -169,7 +169,7 @@ impl List {
     fn pack_within(&mut self, limit: ChunkLimit, limits: &ListLimits) {
         let fits = match limit {
             ChunkLimit::Bytes(most) => self.packed_size() <= most,
-            ChunkLimit::Elements(most) => self.len <= most && (self.len > 1 || self.packed_size() <= SAFE_SIZE),
+            ChunkLimit::Elements(most) => self.len <= most,
         };
         if limits.packs && self.chunks.len() == 1 && fits && !self.chunks[0].is_plain() {
             self.packed = true;
@@ -303,7 +303,7 @@ impl List {
     }
 
     /// Overwrites an element.
-    pub fn set(&mut self, index: usize, element: &[u8]) {
+    pub fn set(&mut self, index: usize, element: &[u8], limits: &ListLimits) {
         let usual = self.limit.bytes();
         let Some((at, number)) = self.locate(index) else { return };
         match (self.chunks[at].is_plain(), self.is_large(element.len())) {
@@ -321,6 +321,10 @@ impl List {
                     self.drop_chunk(at);
                 } else {
                     self.work(at, |chunk| chunk.cut(End::Back, 1));
+                    // Since 7.2 Redis merges what surrounds the new node.
+                    if limits.packs && self.chunks.get(at + 1).is_some_and(Chunk::is_plain) {
+                        self.merge_around(at + 1);
+                    }
                 }
             }
         }

@@ -37,7 +37,9 @@ impl View<'_> {
     ) -> Result<Option<(R, bool)>, CommandError> {
         self.change(key, |list: &mut List| {
             let result = change(list);
-            list.relax(limits);
+            if result.1 > 0 {
+                list.relax(limits);
+            }
             result
         })
     }
@@ -61,6 +63,8 @@ impl View<'_> {
             let len = list.len();
             list.cut(End::Front, start);
             list.cut(End::Back, len - end);
+            // Redis reconsiders the encoding even if nothing was trimmed.
+            list.relax(limits);
             (len - list.len(), len - list.len())
         })?;
         if let Some((0, _)) = trimmed {

@@ -52,7 +52,7 @@ pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
-pub use stream::{Entry as StreamEntry, Group, Log, Pending, Stream, StreamId, Trim};
+pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, ScanFilter, View, ViewStats};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::{Engine, Resolved, transaction};
 use crate::base::clock::Millis;
 use crate::clients::instance::Instance;
-use crate::clients::session::{Flow, Session};
+use crate::clients::session::{Client, Flow, Session};
 use crate::commands::Handlers;
 use crate::data::keyspace::Busy;
 use crate::protocol::Words;
@@ -119,6 +119,14 @@ impl Backend {
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         match self {
             Self::Local(local) => local.next_awaited_expiry(),
+        }
+    }
+
+    /// Runs the command of a client that is blocked on keys again, and those of others that are blocked on these,
+    /// unless a slow script holds the locks.
+    pub fn retry_waiters_of(&self, client: &Client) -> Result<(), Busy> {
+        match self {
+            Self::Local(local) => local.retry_waiters_of(client),
         }
     }
 

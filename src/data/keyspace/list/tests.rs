@@ -83,7 +83,7 @@ proptest! {
                 Step::Set(at, value) if !model.is_empty() => {
                     let (at, value) = (at % model.len(), element(value));
                     list.expect(1, value.len(), &limits);
-                    list.set(at, &value);
+                    list.set(at, &value, &limits);
                     model[at] = value;
                 }
                 Step::Insert(at, behind, value) if !model.is_empty() => {

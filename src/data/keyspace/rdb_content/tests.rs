@@ -50,7 +50,7 @@ fn stream(steps: Vec<Step>) -> Stream {
                 stream.log_mut().delete(id(ms, 1));
             }
             Step::Trim(ms) => {
-                stream.log_mut().trim(Trim::MinId(id(ms, 0)), false, 0);
+                stream.log_mut().trim(Trim::MinId(id(ms, 0)), false, 0, None);
             }
             Step::Group(name, last) => {
                 stream.add_group(&[name], Group::new(id(last, 0), (last % 2 == 0).then_some(last as i64)));
@@ -77,7 +77,7 @@ fn live_with(mut stream: Stream) {
     let names: Vec<Vec<u8>> = stream.groups().map(|(name, _)| name.to_vec()).collect();
     for name in names {
         if let Some(group) = stream.group(&name) {
-            stream.log().lag(group);
+            stream.log().lag(group, &Profile::default());
         }
         stream.change_group(&name, |group, _| {
             ids.iter().for_each(|id| {
@@ -98,9 +98,9 @@ fn live_with(mut stream: Stream) {
     if let Some(next) = log.last().next() {
         log.append(next, [&b"f"[..], b"v"].into_iter(), LIMITS);
     }
-    log.trim(Trim::MaxLen(3), true, 2);
-    log.trim(Trim::MaxLen(2), false, 0);
-    log.trim(Trim::MinId(StreamId::GREATEST), false, 0);
+    log.trim(Trim::MaxLen(3), true, 2, None);
+    log.trim(Trim::MaxLen(2), false, 0, None);
+    log.trim(Trim::MinId(StreamId::GREATEST), false, 0, None);
     stream.size();
 }
 

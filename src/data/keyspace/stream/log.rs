@@ -6,6 +6,16 @@ use std::ops::Bound;
 use super::node::{Fields, Node};
 use super::{Group, StreamId};
 use crate::base::clock::Millis;
+use crate::base::profile::{Profile, Since, Version};
+
+/// The releases in which an entry that was deleted behind a group's last one makes its lag unknown.
+const HOLES_AHEAD: Since = Since::each(Version(7, 4, 2), Version(9, 0, 0));
+
+/// The releases that know the lag of a group whose last entry, and all deleted ones, lie before the first entry.
+const LAG_OF_TRIMMED: Since = Since::redis(7, 4, 2);
+
+/// The releases that do not trust the count of a group whose last entry lies before the first one.
+const TRIMMED_IS_UNKNOWN: Since = Since::each(Version(7, 4, 4), Version(9, 0, 0));
 
 /// The size limits of a node; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +38,9 @@ pub enum Trim {
     /// Entries from this id on.
     MinId(StreamId),
 }
+
+/// Says whether trimming may remove an entry.
+pub type MayRemove<'r> = &'r mut dyn FnMut(StreamId) -> bool;
 
 /// An entry that is not deleted.
 #[derive(Clone, Copy)]
@@ -240,10 +253,10 @@ impl Log {
     }
 
     /// Removes entries from the front: only whole nodes if `roughly`, and at most `limit` entries unless that is 0.
-    /// Returns how many.
-    pub fn trim(&mut self, trim: Trim, roughly: bool, limit: u64) -> u64 {
-        let mut trimmed = 0;
-        while let Some((&own, node)) = self.nodes.iter_mut().next() {
+    /// With `may_remove`, only entries that it admits, and each for itself: no node at once. Returns how many.
+    pub fn trim(&mut self, trim: Trim, roughly: bool, limit: u64, mut may_remove: Option<MayRemove<'_>>) -> u64 {
+        let (mut trimmed, mut from) = (0, StreamId::LEAST);
+        while let Some((&own, node)) = self.nodes.range_mut(from..).next() {
             let entries = node.live() as u64;
             if matches!(trim, Trim::MaxLen(most) if self.len <= most) || limit > 0 && trimmed + entries > limit {
                 break;
@@ -252,26 +265,32 @@ impl Log {
                 Trim::MaxLen(most) => self.len - entries >= most,
                 Trim::MinId(least) => node.iter_back(own).next().is_none_or(|last| last.id < least),
             };
-            if whole {
+            if whole && may_remove.is_none() {
                 self.drop_node(own);
                 self.len -= entries;
                 trimmed += entries;
                 continue;
             }
-            if !roughly {
-                let mut left = self.len;
-                let deleted = node.delete_while(own, |id, deleted| {
-                    let wanted = match trim {
-                        Trim::MaxLen(most) => left > most,
-                        Trim::MinId(least) => id < least,
-                    };
-                    left -= u64::from(wanted && !deleted);
-                    wanted
-                });
-                self.len -= deleted as u64;
-                trimmed += deleted as u64;
+            if roughly {
+                break;
             }
-            break;
+            let mut left = self.len;
+            let deleted = node.delete_while(own, |id, deleted| {
+                let wanted = match trim {
+                    Trim::MaxLen(most) => left > most,
+                    Trim::MinId(least) => id < least,
+                };
+                let removed = wanted && !deleted && may_remove.as_mut().is_none_or(|may_remove| may_remove(id));
+                left -= u64::from(removed);
+                wanted.then_some(removed)
+            }) as u64;
+            if whole && deleted == entries {
+                self.drop_node(own);
+            }
+            self.len -= deleted;
+            trimmed += deleted;
+            let Some(next) = own.next().filter(|_| whole) else { break };
+            from = next;
         }
         if trimmed > 0 {
             self.find_first();
@@ -287,8 +306,9 @@ impl Log {
     }
 
     /// Whether an entry may have been deleted at this id or a later one.
-    pub fn has_holes_from(&self, id: StreamId) -> bool {
-        self.len > 0 && self.max_deleted != StreamId::LEAST && self.max_deleted >= self.first && id <= self.max_deleted
+    pub fn has_holes_from(&self, id: StreamId, profile: &Profile) -> bool {
+        let counts = profile.has(HOLES_AHEAD) || self.max_deleted >= self.first;
+        self.len > 0 && self.max_deleted != StreamId::LEAST && counts && id <= self.max_deleted
     }
 
     /// The number of entries ever added up to this id, if it can be derived.
@@ -315,13 +335,39 @@ impl Log {
     }
 
     /// The number of entries that a group has not read, if it can be derived.
-    pub fn lag(&self, group: &Group) -> Option<i64> {
+    pub fn lag(&self, group: &Group, profile: &Profile) -> Option<i64> {
         if self.added == 0 {
             return Some(0);
         }
-        let known = group.read().filter(|_| !self.has_holes_from(group.last()));
-        let read = known.or_else(|| self.added_up_to(group.last()).map(|read| read as i64))?;
+        let last = group.last();
+        if profile.has(LAG_OF_TRIMMED) {
+            if self.len == 0 {
+                return Some(0);
+            }
+            if last < self.first && self.max_deleted < self.first {
+                return Some(self.len as i64);
+            }
+        }
+        let known = group.read().filter(|_| !self.has_holes_from(last, profile));
+        let read = known.or_else(|| self.added_before_holes(last, profile))?;
         Some((self.added as i64).wrapping_sub(read))
+    }
+
+    /// The number of entries that a group has read after it reads the entry at `id`, the next one, if it can be told.
+    pub fn read_with(&self, group: &Group, id: StreamId, profile: &Profile) -> Option<i64> {
+        let from = if profile.has(HOLES_AHEAD) { group.last() } else { id };
+        let is_behind = profile.has(TRIMMED_IS_UNKNOWN) && group.last() < self.first;
+        match group.read().filter(|_| !is_behind && !self.has_holes_from(from, profile)) {
+            Some(read) => Some(read.wrapping_add(1)),
+            None if self.added > 0 => self.added_before_holes(id, profile),
+            None => group.read(),
+        }
+    }
+
+    /// As [`added_up_to`](Self::added_up_to), where the release tells none if an entry behind this id was deleted.
+    fn added_before_holes(&self, id: StreamId, profile: &Profile) -> Option<i64> {
+        let has_holes = self.len > 0 && id != StreamId::LEAST && id < self.max_deleted;
+        if has_holes && profile.has(HOLES_AHEAD) { None } else { self.added_up_to(id).map(|added| added as i64) }
     }
 
     /// The number of nodes of a radix tree with the nodes' ids as keys, which XINFO reports.

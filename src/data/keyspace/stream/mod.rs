@@ -67,6 +67,17 @@ fn write_unsigned(out: &mut Vec<u8>, value: u64) {
     }
 }
 
+/// What becomes of the references that groups have to an entry that is to be removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum References {
+    /// They stay (`KEEPREF`).
+    Keep,
+    /// They go with it (`DELREF`).
+    Delete,
+    /// The entry stays as long as there are any (`ACKED`).
+    Respect,
+}
+
 #[derive(Clone, Default)]
 pub struct Stream {
     log: Log,
@@ -129,9 +140,48 @@ impl Stream {
         Some(result)
     }
 
+    /// Whether a group has yet to read an entry, or to acknowledge it.
+    pub fn is_referenced(&self, id: StreamId) -> bool {
+        self.groups.values().any(|group| group.last() < id || group.pending().contains_key(&id))
+    }
+
+    /// Removes an entry from the pending ones of all groups.
+    pub fn forget(&mut self, id: StreamId) {
+        let Self { groups, group_bytes, .. } = self;
+        forget(groups, group_bytes, id);
+    }
+
+    /// As [`Log::trim`], with what becomes of entries that groups refer to. Returns how many are removed.
+    pub fn trim(&mut self, trim: Trim, roughly: bool, limit: u64, references: References) -> u64 {
+        let Self { log, groups, group_bytes } = self;
+        match references {
+            References::Keep => log.trim(trim, roughly, limit, None),
+            References::Delete => {
+                let mut remove = |id| {
+                    forget(groups, group_bytes, id);
+                    true
+                };
+                log.trim(trim, roughly, limit, Some(&mut remove))
+            }
+            References::Respect => {
+                let least = groups.values().map(Group::last).min().unwrap_or(StreamId::GREATEST);
+                let mut is_free = |id| id <= least && !groups.values().any(|group| group.pending().contains_key(&id));
+                log.trim(trim, roughly, limit, Some(&mut is_free))
+            }
+        }
+    }
+
     /// The memory in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.log.size() + self.group_bytes
+    }
+}
+
+fn forget(groups: &mut BTreeMap<Arc<[u8]>, Group>, group_bytes: &mut usize, id: StreamId) {
+    for group in groups.values_mut() {
+        let before = group.size();
+        group.acknowledge(id);
+        *group_bytes = *group_bytes + group.size() - before;
     }
 }
 

@@ -280,16 +280,15 @@ impl Node {
         })
     }
 
-    /// Deletes entries from the first on, as long as `wanted` accepts their ids. Returns how many were not deleted
-    /// before.
-    pub fn delete_while(&mut self, own: StreamId, mut wanted: impl FnMut(StreamId, bool) -> bool) -> usize {
+    /// Deletes entries from the first on. `wanted` gets each id, and whether that entry is deleted already; it says
+    /// whether to delete it, and its first `None` ends this. Returns how many were not deleted before.
+    pub fn delete_while(&mut self, own: StreamId, mut wanted: impl FnMut(StreamId, bool) -> Option<bool>) -> usize {
         let mut places = Vec::new();
         for entry in self.iter(own) {
-            if !wanted(entry.id, entry.deleted) {
-                break;
-            }
-            if !entry.deleted {
-                places.push(entry.at);
+            match wanted(entry.id, entry.deleted) {
+                Some(true) if !entry.deleted => places.push(entry.at),
+                Some(_) => {}
+                None => break,
             }
         }
         places.iter().for_each(|&at| self.delete_at(at));

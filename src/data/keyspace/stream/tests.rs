@@ -57,13 +57,13 @@ proptest! {
                 1 => {
                     let before = model.len();
                     model.retain(|id, _| *id >= some);
-                    prop_assert_eq!(log.trim(Trim::MinId(some), false, 0), (before - model.len()) as u64);
+                    prop_assert_eq!(log.trim(Trim::MinId(some), false, 0, None), (before - model.len()) as u64);
                 }
                 2 if model.len() > 30 => {
                     while model.len() > 20 {
                         model.pop_first();
                     }
-                    log.trim(Trim::MaxLen(20), false, 0);
+                    log.trim(Trim::MaxLen(20), false, 0, None);
                 }
                 _ => {
                     last = if ms == 0 { last.next().unwrap() } else { id(last.ms + ms, seq) };

@@ -5,12 +5,14 @@
 //! blocked; only a client that gets its reply is woken.
 
 use super::Local;
-use crate::clients::session::{BlockedCommand, Served, Session, Signal, Wait};
+use smallvec::SmallVec;
+
+use crate::clients::session::{BlockedCommand, Client, Served, Session, Signal, Wait};
 use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
-use crate::data::keyspace::{Entry, ValueKind, View};
+use crate::data::keyspace::{Busy, Entry, ValueKind, View, hash_of};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
-use crate::spec::{Args, ResolvedRow};
+use crate::spec::{Args, Flag, ResolvedRow};
 
 impl Local {
     /// Finishes the view of a command, transaction or script: takes its place in the journal, serves the clients that
@@ -50,6 +52,7 @@ impl Local {
             keys: block.keys.iter().map(Box::from).collect(),
             kind: block.kind,
             protocol: session.protocol,
+            retry_at: block.retry_at,
         });
         self.instance.keyspace.waiters().add(session.db, block.keys.iter(), client.id());
         Wait::Blocked { deadline: block.deadline, reply: block.timeout_reply }
@@ -69,6 +72,18 @@ impl Local {
         view.select(selected);
     }
 
+    /// Serves the clients that are blocked on the keys that a client awaits, as if these had been written.
+    pub fn retry_waiters_of(&self, client: &Client) -> Result<(), Busy> {
+        let Some((db, keys)) = client.awaited_keys() else { return Ok(()) };
+        let instance = &self.instance;
+        let hashes: SmallVec<[u64; 8]> = keys.iter().map(|key| hash_of(key)).collect();
+        let mut view = instance.keyspace.lock_growing(&hashes, db, &instance.clock)?;
+        keys.iter().for_each(|key| view.signal(key));
+        self.serve(&mut view, None);
+        instance.stats.add(instance.finish_view(view, None));
+        Ok(())
+    }
+
     fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
@@ -80,7 +95,7 @@ impl Local {
             }
             // A disconnected client leaves the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
-            let serve = |blocked: &BlockedCommand| {
+            let serve = |blocked: &mut BlockedCommand| {
                 let reply = self.retry_blocked(view, blocked, key)?;
                 let stamp = stamp_served(&self.instance, view);
                 let is_driven = by.as_deref().is_none_or(|session| session.is_driven);
@@ -96,18 +111,22 @@ impl Local {
     }
 
     /// Retries a blocked command. Returns its reply, unless it stays blocked.
-    fn retry_blocked(&self, view: &mut View<'_>, blocked: &BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
-        let BlockedCommand { row, words, kind, protocol, .. } = blocked;
+    fn retry_blocked(&self, view: &mut View<'_>, blocked: &mut BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
+        let BlockedCommand { row, words, kind, protocol, retry_at, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
-        // A consumer of a stream's group gets an error when the stream is gone.
-        if *kind != ValueKind::Stream && view.peek(key).map(Entry::kind) != Some(*kind) {
+        // A consumer of a stream's group, unlike one that only reads, gets an error when the stream is gone.
+        let is_consumer = *kind == ValueKind::Stream && row.spec.has_flag(Flag::Write);
+        if !is_consumer && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;
         let ready = (!profile.since_redis(7, 2)).then_some(key);
         let mut args = Args::new(words.as_words(), *row, profile);
         let reply = match run(view, &mut args, ready) {
-            Ok(ReplyOrBlock::Block(_)) => return None,
+            Ok(ReplyOrBlock::Block(block)) => {
+                *retry_at = block.retry_at;
+                return None;
+            }
             Ok(ReplyOrBlock::Reply(reply)) => reply,
             Err(error) => {
                 self.instance.stats.count_error(error.code());

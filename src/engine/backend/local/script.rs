@@ -22,8 +22,8 @@ use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
 use crate::script::{
-    BusyScript, Host, Interpreters, Invocation, KillReason, Random, ScratchBuffers, Script, ScriptFlags, ScriptKind,
-    Yielder, texts,
+    BusyScript, Host, Interpreters, Invocation, KillReason, Origin, Random, ScratchBuffers, Script, ScriptFlags,
+    ScriptKind, Yielder, texts,
 };
 use crate::spec::{Args, Arity, CommandKind, CommandSpec, Flag, ResolvedRow, ScriptCommand as Which};
 
@@ -147,7 +147,7 @@ impl Local {
         let (script, read_only, (keys, arguments)) = match which {
             Which::Eval { read_only } => {
                 let words = keys_and_arguments(args, CommandError::NOT_AN_INTEGER)?;
-                (interpreters.eval(profile).load(text)?.clone(), read_only, words)
+                (interpreters.eval(profile).load(text, Origin::Eval)?.clone(), read_only, words)
             }
             Which::EvalSha { .. } if text.len() != 40 => return Err(texts::no_script(profile)),
             Which::EvalSha { read_only } => {
@@ -325,11 +325,11 @@ impl ScriptHost<'_, '_, '_> {
     /// Whether a script may run a command.
     fn admit(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) -> Result<(), CommandError> {
         let profile = &self.local.instance.profile;
-        let arity = spec.arity_in(profile);
+        let (arity, flags) = (spec.arity_in(profile), spec.flags_in(profile));
         if !arity.admits(words.len()) || (spec.is_container && arity != Arity::Exactly(1)) {
             return Err(texts::wrong_arity(profile));
         }
-        if spec.has_flag(Flag::NoScript) && !self.may_run_noscript(spec) {
+        if flags.contains(&Flag::NoScript) && !self.may_run_noscript(spec) {
             return Err(texts::not_from_script(profile));
         }
         self.front.permit_in_script(session, spec, words)?;
@@ -344,7 +344,7 @@ impl ScriptHost<'_, '_, '_> {
             instance.scripts.note_write();
         }
         let limit = instance.config.live().max_memory.load(Ordering::Relaxed);
-        if limit != 0 && !self.may_grow && spec.has_flag(Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
+        if limit != 0 && !self.may_grow && flags.contains(&Flag::DenyOom) && instance.keyspace.used_bytes() > limit {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         Ok(())
