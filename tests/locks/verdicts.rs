@@ -87,6 +87,25 @@ impl Verdicts {
         verdicts
     }
 
+    /// Parses the output of hiredis's test program: `#07 What it does: PASSED`, with colours.
+    pub fn of_hiredis(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        for line in output.lines() {
+            let line = without_colours(line);
+            let Some((name, verdict)) = line.strip_prefix('#').and_then(|rest| rest.rsplit_once(": ")) else {
+                continue;
+            };
+            let name = name.split_once(' ').map_or(name, |(_, name)| name);
+            match verdict {
+                "PASSED" => verdicts.add(name, Verdict::Passed),
+                "SKIPPED" => verdicts.add(name, Verdict::Skipped),
+                verdict if verdict.starts_with("FAILED") => verdicts.add(name, Verdict::Failed),
+                _ => {}
+            }
+        }
+        verdicts
+    }
+
     fn add(&mut self, name: &str, verdict: Verdict) {
         self.0.push((name.trim().to_owned(), verdict));
     }
