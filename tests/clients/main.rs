@@ -120,34 +120,35 @@ fn compare(wanted: Wanted) -> Result<bool, String> {
     Ok(is_well)
 }
 
-/// Runs every suite on both servers, a few runs at a time, the longest first.
+/// Runs every suite on both servers, a few suites at a time, the longest first. A suite's two runs do not overlap, because
+/// some listen on fixed ports.
 fn run_all(suites: &[&'static Suite], sides: &[Side; 2]) -> Vec<Comparison> {
     // One suite after another is installed: several use the same packages.
     let unready: Vec<Option<String>> = suites.iter().map(|suite| install(suite).err()).collect();
-    let mut left: Vec<(usize, usize)> = (0..suites.len()).flat_map(|index| [(index, 0), (index, 1)]).collect();
-    left.sort_by_key(|&(index, _)| suites[index].seconds);
+    let mut left: Vec<usize> = (0..suites.len()).collect();
+    left.sort_by_key(|&index| suites[index].seconds);
     let left = Mutex::new(left);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
-                    let Some((index, side)) = left.lock().expect("nobody panics with it").pop() else { return };
-                    let result = match &unready[index] {
+                    let Some(index) = left.lock().expect("nobody panics with it").pop() else { return };
+                    let suite = suites[index];
+                    let results = sides.each_ref().map(|side| match &unready[index] {
                         Some(error) => Err(format!("it could not be installed: {error}")),
-                        None => installed_run(suites[index], &sides[side]),
-                    };
-                    println!("{} on {}: {}", suites[index].name, sides[side].name, passed(&result));
-                    done.lock().expect("nobody panics with it").push((index, side, result));
+                        None => installed_run(suite, side),
+                    });
+                    println!("{}: {}", suite.name, results.each_ref().map(passed).join(", "));
+                    let comparison = Comparison { suite, results, again: None };
+                    done.lock().expect("nobody panics with it").push((index, comparison));
                 }
             });
         }
     });
     let mut done = done.into_inner().expect("nobody panics with it");
-    done.sort_by_key(|(index, side, _)| (*index, *side));
-    let mut results = done.into_iter().map(|(_, _, result)| result);
-    let mut next = || results.next().expect("each run has a result");
-    suites.iter().map(|suite| Comparison { suite, results: [next(), next()], again: None }).collect()
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, comparison)| comparison).collect()
 }
 
 fn installed_run(suite: &'static Suite, side: &Side) -> Result<Run, String> {

@@ -88,7 +88,8 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
         }
         Source::RedisRs { protocol } => {
             command = redis_rs_tests(&installed.directory);
-            command.args(["--offline", "--no-fail-fast"]).env("PROTOCOL", protocol);
+            // The tests' own watch over panics is for one test at a time.
+            command.args(["--offline", "--no-fail-fast"]).env("PROTOCOL", protocol).args(["--", "--test-threads=1"]);
         }
         Source::Hiredis { .. } => {}
     }
