@@ -4,7 +4,7 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks clients redis-suite lint bench docs redis languages compiler browser tcl
+.PHONY: help run build test locks clients redis-suite lint bench soak docs redis languages compiler browser tcl
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: build redis ## Benchmarks: side by side with the Redis-speaking servers f
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
 	$(CARGO) bench --locked --features internals --bench parts
 	$(CARGO) bench --locked --features internals --bench audit
+
+soak: ## Broken messages, damaged dumps, scripts and storms of powers for MINUTES (60); fails on panic, hang or growth
+	$(CARGO) bench --locked --features internals --bench soak -- --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
 
 docs: ## Rewrite docs/commands.md from the command table, and build the API documentation
 	REDOUBLE_WRITE_DOCS=1 $(CARGO) test --locked --features internals --test repository documentation

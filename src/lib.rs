@@ -39,7 +39,7 @@ pub mod internals {
     pub use crate::powers::{Event, EventKind, Item, read_journal};
     pub use crate::protocol::{Framed, Framer, Limits, ProtocolError};
     pub use crate::server::{command_table, journal_of, now_of};
-    pub use crate::spec::{Table, markdown};
+    pub use crate::spec::{Secrets, Table, markdown};
 }
 
 pub use base::error::Error;

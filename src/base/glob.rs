@@ -1,10 +1,15 @@
 //! Glob patterns of KEYS, SCAN, CONFIG GET and PSUBSCRIBE.
 
+/// The most stars, without one at the end, with which a pattern can match. Redis gives up against patterns that would
+/// recurse without end.
+const MOST_STARS: u32 = 1000;
+
 /// Whether `text` matches a pattern of `*`, `?`, `[a-z]`, `[^a]` and `\` escapes, exactly as in Redis: an unclosed
 /// class ends with the pattern, a range may be descending, and only an empty pattern matches an empty text.
 ///
 /// Takes at most the product of the two lengths: when the part between two stars matches, no earlier star need be
-/// retried, so only the last one is remembered.
+/// retried, so only the last one is remembered. Like Redis, it gives up when a text would need more than
+/// [`MOST_STARS`].
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
@@ -12,11 +17,16 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     let (mut at, mut seen) = (0, 0);
     // The pattern behind the last star, and the first byte of text that the star does not cover.
     let mut star: Option<(usize, usize)> = None;
+    let mut stars = 0;
     while seen < text.len() {
         if pattern.get(at) == Some(&b'*') {
             at += pattern[at..].iter().take_while(|&&byte| byte == b'*').count();
             if at == pattern.len() {
                 return true;
+            }
+            stars += 1;
+            if stars > MOST_STARS {
+                return false;
             }
             star = Some((at, seen));
         }
@@ -139,6 +149,16 @@ mod tests {
         assert!(!matches(b"MAX*", b"maxmemory", false));
         assert!(!matches(b"[\\A]", b"a", true));
         assert!(matches(b"[\x80-\x01]", b"\xff", false), "ranges are signed");
+    }
+
+    #[test]
+    fn a_pattern_with_too_many_stars_matches_nothing() {
+        let text = b"a".repeat(3000);
+        // The last star, at the end, needs no attempt.
+        for (stars, expected) in [(1000, true), (1001, false)] {
+            assert_eq!(matches(&b"*a".repeat(stars), &text, false), expected, "{stars}");
+            assert_eq!(matches(&[&b"*a".repeat(stars)[..], b"*"].concat(), &text, false), expected, "{stars}");
+        }
     }
 
     #[test]

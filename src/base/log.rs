@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::base::clock;
+use crate::base::text::printable;
 
 /// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +45,8 @@ pub struct Log {
     least: AtomicU8,
     /// `C` until the server runs in its final process, `M` from then on, as in Redis.
     role: AtomicU8,
+    /// The lines that were not written since the last one that was.
+    lost: AtomicU64,
 }
 
 impl Log {
@@ -59,7 +66,7 @@ impl Log {
     }
 
     fn to(sink: Sink) -> Self {
-        Self { sink, least: AtomicU8::new(Level::Notice as u8), role: AtomicU8::new(b'C') }
+        Self { sink, least: AtomicU8::new(Level::Notice as u8), role: AtomicU8::new(b'C'), lost: AtomicU64::new(0) }
     }
 
     /// Drops lines below a level; `level` is a [`Level`] as a number.
@@ -84,7 +91,11 @@ impl Log {
         if level as u8 >= self.least.load(Ordering::Relaxed) {
             let role = char::from(self.role.load(Ordering::Relaxed));
             let (pid, time, mark) = (std::process::id(), timestamp(clock::real_micros()), level.mark());
-            self.put(&format!("{pid}:{role} {time} {mark} {text}\n"));
+            let cut = (0..=text.len().min(LONGEST)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end = if cut < text.len() { format!("... ({} more bytes)", text.len() - cut) } else { String::new() };
+            // Clients have a say in some texts: none of them makes up a line, or has a terminal obey it.
+            let text = printable(&text[..cut]);
+            self.put(&format!("{pid}:{role} {time} {mark} {text}{end}\n"));
         }
     }
 
@@ -100,11 +111,46 @@ impl Log {
     fn put(&self, line: &str) {
         let _ = match &self.sink {
             Sink::Nowhere => Ok(()),
-            Sink::Output => io::stdout().lock().write_all(line.as_bytes()),
-            Sink::File(file) => (&*file).write_all(line.as_bytes()),
+            Sink::Output => {
+                let mut output = io::stdout().lock();
+                output.flush().and_then(|()| self.write_unless_stuck(output.as_fd(), line))
+            }
+            Sink::File(file) => self.write_unless_stuck(file.as_fd(), line),
         };
     }
+
+    /// Writes a line, but does not wait for ever for somebody to read a pipe: lines are lost instead, and counted.
+    fn write_unless_stuck(&self, output: BorrowedFd<'_>, line: &str) -> io::Result<()> {
+        let lost = self.lost.load(Ordering::Relaxed);
+        let told = if lost > 0 {
+            format!("({lost} lines of the log were lost: nobody read them in time)\n")
+        } else {
+            String::new()
+        };
+        let patience = if lost > 0 { Duration::ZERO } else { PATIENCE };
+        let patience = Timespec::try_from(patience).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // A pipe that is ready has room for this much.
+        for piece in told.as_bytes().chunks(PIECE).chain(line.as_bytes().chunks(PIECE)) {
+            if poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], Some(&patience))? == 0 {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            let mut rest = piece;
+            while !rest.is_empty() {
+                rest = &rest[rustix::io::write(output, rest)?..];
+            }
+        }
+        self.lost.fetch_sub(lost, Ordering::Relaxed);
+        Ok(())
+    }
 }
+
+/// The longest text of a line, in bytes.
+const LONGEST: usize = 64 * 1024;
+/// How long a line waits for room in a pipe.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What a pipe takes at once on every system.
+const PIECE: usize = 512;
 
 /// `20 Nov 2026 21:22:25.454`, in UTC.
 fn timestamp(micros: i64) -> String {

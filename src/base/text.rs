@@ -21,6 +21,30 @@ pub fn utf8_or_escaped(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Text with the characters escaped that a terminal or a file would obey.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            letter if is_unprintable(letter) => shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter))),
+            letter => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Controls, marks that change the direction of writing, and code points that are no characters.
+pub fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

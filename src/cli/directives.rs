@@ -53,6 +53,9 @@ impl ConfigSources {
                     // Programs that generate an empty list of snapshots leave the value out.
                     sources.flag_lines.extend_from_slice(b"\"\"");
                 }
+                if is_persist(text) && !expects_value {
+                    sources.flag_lines.extend_from_slice(b"yes");
+                }
             } else {
                 sources.push_value(text);
                 expects_value = false;
@@ -88,7 +91,8 @@ pub(super) fn takes_next_argument(flag: &OsStr, next: Option<&OsString>) -> bool
     let is_followed_by_flag = next.is_none_or(|next| next.as_bytes().starts_with(b"--"));
     let has_value = text.strip_prefix(b"--").is_some_and(|directive| name_and_value(directive).is_some())
         || text.eq_ignore_ascii_case(b"--no-control")
-        || is_save(text) && is_followed_by_flag;
+        || is_save(text) && is_followed_by_flag
+        || is_persist(text) && next.is_none_or(|next| next != "yes" && next != "no");
     !has_value && split_line(text).is_some_and(|words| words.len() == 1)
 }
 
@@ -110,6 +114,10 @@ fn name_and_value(directive: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn is_save(flag: &[u8]) -> bool {
     flag.eq_ignore_ascii_case(b"--save")
+}
+
+fn is_persist(flag: &[u8]) -> bool {
+    flag.eq_ignore_ascii_case(b"--persist")
 }
 
 #[cfg(test)]
@@ -148,6 +156,13 @@ mod tests {
         assert_eq!(lines(&["--save", ""]), "save \"\" ");
         assert_eq!(lines(&["--save"]), "save \"\"");
         assert_eq!(lines(&["--save=", "--port", "1"]), "save \"\" \nport \"1\" ");
+    }
+
+    #[test]
+    fn persist_needs_no_value() {
+        assert_eq!(lines(&["--persist", "--port", "1"]), "persist yes\nport \"1\" ");
+        assert_eq!(lines(&["--port", "1", "--persist"]), "port \"1\" \npersist yes");
+        assert_eq!(lines(&["--persist", "no", "--persist=yes"]), "persist \"no\" \npersist \"yes\" ");
     }
 
     #[test]

@@ -42,6 +42,8 @@ Most used:
   --threads N           threads that serve connections; 1 by default
   --load FILE           data to begin with: a dump.rdb, an append-only file, or commands,
                         one a line; may be given more than once
+  --persist             keeps data: loads dbfilename of dir, writes it on SAVE, BGSAVE, save
+                        points and at the end; without it, nothing is kept
   --exit-with-parent yes
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)

@@ -1,7 +1,10 @@
-//! The server's own process: the background, and the parent whose end it may share.
+//! The server's own process: the background, systemd, and the parent whose end it may share.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,8 +56,24 @@ pub(super) fn detach() {
 pub(super) fn end_with_parent(instance: Arc<Instance>) -> io::Result<()> {
     watch_parent(move || {
         instance.log.warn("The process that started this one has ended, shutting down...");
+        // Nobody is left who could be told that it failed.
+        instance.save_at_signal("shutdown-on-sigterm");
         instance.shut_down();
     })
+}
+
+/// The socket on which systemd wants to be told that the server is ready, if `supervised` asks for that.
+pub(super) fn supervisor(supervised: &str) -> Option<OsString> {
+    matches!(supervised, "systemd" | "auto").then(|| std::env::var_os("NOTIFY_SOCKET")).flatten()
+}
+
+/// Tells systemd that the server is ready.
+pub(super) fn notify_supervisor(socket: &OsStr) -> io::Result<()> {
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"STATUS=Ready to accept connections\nREADY=1\n", &address).map(drop)
 }
 
 /// Calls `on_end` when the parent of this process ends. A thread of its own waits for that.

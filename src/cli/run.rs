@@ -16,7 +16,7 @@ use super::command_line::CommandRun;
 use super::outputs::{RuntimeFile, open_log};
 use super::run_audit::NumberedInstance;
 use super::run_results::RunResults;
-use super::serve::{enter_directory, raise_file_limit};
+use super::serve::{check_renames, enter_directory, raise_file_limit};
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
 use super::{Program, fail, messages, process, suggestions};
@@ -48,7 +48,7 @@ impl Program {
             Some(path) => open_log(&path).map_err(|reason| format!("can't open the log file: {reason}"))?,
             None => Log::silent(),
         };
-        self.log_start(&log, &profile, true);
+        self.log_start(&log, &config, &profile, true);
         Ok((config, profile, Arc::new(log)))
     }
 
@@ -89,6 +89,10 @@ impl Program {
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
         let status = events.block_on(wait(child, &mut signals)).map_err(|error| plain(&error))?;
         let numbered = numbered_instances(&servers);
+        for (_, instance) in numbered.iter().filter(|(_, instance)| instance.space.is_empty()) {
+            // A failure stands in the log, and the command's status counts.
+            let _ = instance.save_at_end(None);
+        }
         if results.audit.is_some() || results.needs_journal() {
             events.block_on(wait_for_disconnects(&numbered));
         }
@@ -112,7 +116,7 @@ impl Program {
         text.extend_from_slice(&run.config.flag_lines);
         let config = Config::default();
         config.assign("port", "0");
-        let loaded = load_over(config, &text, file, self.profile);
+        let loaded = load_over(config, &text, file, self.profile).and_then(check_renames);
         let loaded = loaded.map_err(|error| config_error(subcommand, &error, &run.config.flag_lines))?;
         if loaded.config.is_on("daemonize") {
             return Err("with --daemonize there would be nobody to wait for the command".to_owned());

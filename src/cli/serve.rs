@@ -46,7 +46,8 @@ impl Program {
             text.extend_from_slice(flag_lines);
         }
         let is_configured = file.is_some() || sources.standard_input || !flag_lines.is_empty();
-        let Loaded { config, profile } = match load(&text, file, self.profile) {
+        let loaded = load(&text, file, self.profile).and_then(check_renames);
+        let Loaded { config, profile } = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return print_error(messages::fatal(&error, flag_lines).trim_ascii_end()),
         };
@@ -61,19 +62,19 @@ impl Program {
         };
         if process::is_in_background() {
             process::detach();
-        } else if config.is_on("daemonize") {
+        } else if config.is_on("daemonize") && process::supervisor(&config.text("supervised")).is_none() {
             return match process::go_into_background(&self.name, &self.arguments, &directory, &standard_input) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => print_error(format!("Can't go into the background: {}", plain(&error)).as_bytes()),
             };
         }
-        self.log_start(&log, &profile, is_configured);
+        self.log_start(&log, &config, &profile, is_configured);
         raise_file_limit(&config, &log);
         serve(config, profile, log)
     }
 
     /// Writes the first lines of the log, some of which programs wait for.
-    pub(super) fn log_start(&self, log: &Log, profile: &Profile, is_configured: bool) {
+    pub(super) fn log_start(&self, log: &Log, config: &Config, profile: &Profile, is_configured: bool) {
         let (product, version) = (messages::product(profile), profile.version());
         let write = |text: &str| log.write(start_level(profile), text);
         write(&format!("oO0OoO0OoO0Oo {product} is starting oO0OoO0OoO0Oo"));
@@ -91,8 +92,27 @@ impl Program {
                  {program} /path/to/redis.conf"
             ));
         }
+        if config.asks_to_keep_data() && !config.is_on("persist") {
+            write(
+                "No data is kept: save and appendonly have no effect without --persist, which keeps data in dbfilename.",
+            );
+        }
+        config.without_effect().iter().for_each(|line| write(line));
         log.begin_serving();
     }
+}
+
+/// Checks `rename-command` against the commands of the profile.
+pub(super) fn check_renames(loaded: Loaded) -> Result<Loaded, LoadError> {
+    let mut table = crate::commands::table(loaded.profile);
+    for rename in loaded.config.renames() {
+        table = table.rename(&rename.name, &rename.new).map_err(|error| LoadError {
+            line: Some(rename.line.clone()),
+            reason: error.text().into(),
+            profile: loaded.profile,
+        })?;
+    }
+    Ok(loaded)
 }
 
 /// Says that the configuration file cannot be read, as Redis does, and which subcommand may have been meant.
@@ -192,6 +212,11 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         }
     });
     log_ready(&running, &profile, port == 0, &log);
+    if let Some(socket) = process::supervisor(&running.instance().config.text("supervised"))
+        && let Err(error) = process::notify_supervisor(&socket)
+    {
+        log.warn(format!("systemd cannot be told that the server is ready: {}", plain(&error)));
+    }
     let ports = running.ports().into_iter().map(u32::from);
     let ended = match port_file.map(|path| RuntimeFile::write(path, ports)).transpose() {
         Ok(port_file) => {

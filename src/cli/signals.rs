@@ -43,9 +43,11 @@ impl ShutdownSignals {
                 instance.log.signal("You insist... exiting now.");
                 std::process::exit(1);
             }
-            is_shutting_down = true;
             instance.log.signal(&format!("Received {name} scheduling shutdown..."));
-            instance.shut_down();
+            if instance.save_at_signal(&format!("shutdown-on-{}", name.to_ascii_lowercase())) {
+                is_shutting_down = true;
+                instance.shut_down();
+            }
         }
     }
 }

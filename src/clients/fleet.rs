@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::clients::instance::Instance;
 
 /// The most spaces behind one port.
 pub const MOST_SPACES: usize = 10_000;
@@ -22,6 +24,9 @@ pub const CLOSED: CommandError = CommandError::fixed("ERR the server ends");
 pub trait Fleet: Send + Sync {
     /// The spaces behind this server's port, by name.
     fn spaces(&self) -> Vec<SpaceInfo>;
+
+    /// The root world.
+    fn root(&self) -> Arc<Instance>;
 
     /// Makes a space if there is none, and checks that it has a user of this name. An empty name is the root world.
     fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError>;

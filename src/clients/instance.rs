@@ -12,6 +12,7 @@ mod messages;
 mod monitors;
 mod panics;
 mod pause;
+mod persistence;
 mod reload;
 mod save;
 mod settings;
@@ -43,7 +44,9 @@ use debug_switches::DebugSwitches;
 use monitors::Monitors;
 use panics::Panics;
 use pause::Pause;
+pub use persistence::Persistence;
 use reload::LastSnapshot;
+pub use save::NamedBy;
 use shutdown::Shutdown;
 
 pub use reload::Reload;
@@ -73,6 +76,7 @@ pub struct Instance {
     pub stats: Stats,
     pub log: Arc<Log>,
     pub acl: Acl,
+    pub persistence: Arc<Persistence>,
     pause: Pause,
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
@@ -101,6 +105,7 @@ impl Instance {
     }
 
     fn with_keyspace(config: Config, profile: Profile, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
+        config.imitate(profile);
         let identity = Identity::new(clock.millis());
         let cached_now = AtomicI64::new(clock.millis());
         let instance = Self {
@@ -122,6 +127,7 @@ impl Instance {
             stats: Stats::default(),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
+            persistence: Arc::new(Persistence::new(identity.started())),
             pause: Pause::default(),
             cached_now,
             identity,

@@ -222,11 +222,12 @@ impl Tracking {
         self.update_overfull(&table);
     }
 
-    /// Evicts some keys if there are too many, and invalidates them. Invalidations for the session itself go to `out`.
-    pub fn evict(&self, sender: &PushSender<'_>, session: &Session, out: &mut Vec<u8>) {
+    /// Evicts some keys if there are too many, and invalidates them. Invalidations for a session that runs a command go
+    /// to its output.
+    pub fn evict(&self, sender: &PushSender<'_>, by: Option<(&Session, &mut Vec<u8>)>) {
         let most = self.most_keys.load(Ordering::Relaxed);
         let mut table = self.table();
-        let own = &mut Some(OwnOutput { id: session.client.id(), out });
+        let own = &mut by.map(|(session, out)| OwnOutput { id: session.client.id(), out });
         for _ in 0..EFFORT.saturating_mul(table.struggles + 1) {
             if table.readers.len() <= most {
                 break;

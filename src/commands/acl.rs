@@ -13,7 +13,7 @@ use crate::clients::acl::{
 use crate::clients::session::Flow;
 use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, Secrets};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, ResolvedRow, Secrets};
 
 pub(super) const ROWS: &[Command] = &[ACL];
 
@@ -133,6 +133,7 @@ const ACL: Command = Command::container(
                 summary: "Says whether a user could run a command.",
                 since: Since::redis(7, 0, 0),
                 arity: Arity::AtLeast(4),
+                secrets: Secrets::Request { at: 3 },
                 ..admin("DRYRUN")
             },
         ),
@@ -143,6 +144,7 @@ const ACL: Command = Command::container(
                 summary: "Makes up a password.",
                 arity: Arity::AtLeast(2),
                 flags: NOT_ADMIN,
+                secrets: Secrets::Reply,
                 ..admin("GENPASS")
             },
         ),
@@ -244,12 +246,13 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
     let command = words.get(0).unwrap_or_default();
     let unknown = || CommandError::quoting("ERR Command '", command, "' not found");
-    let row = call.table.find(command).ok_or_else(unknown)?;
-    let row = match words.get(1) {
-        Some(sub) if row.is_container => call.table.find_sub(row, sub).ok_or_else(unknown)?,
-        _ => row,
+    let (row, full_name) = match call.table.row_of(words) {
+        Some(ResolvedRow { spec, .. }) => (spec, call.table.full_name(spec)),
+        None => {
+            let absent = call.server.acl.commands().absent_row(words).ok_or_else(unknown)?;
+            (absent.0, absent.1.to_owned())
+        }
     };
-    let full_name = call.table.full_name(row);
     if !row.arity_in(args.profile()).admits(words.len()) {
         return Err(CommandError::new(format!("ERR wrong number of arguments for '{full_name}' command")));
     }

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 
 use crate::base::clock::Millis;
+use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
-use crate::spec::Table;
+use crate::spec::{Args, Table};
 
 /// What such a command receives beside its arguments.
 pub struct Call<'a> {
@@ -19,6 +20,14 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Fails if the client may not run this command in the root world. For what touches the process or its files, which
+    /// no space has for itself.
+    pub fn permit_at_root(&self, args: &Args<'_>) -> Result<(), CommandError> {
+        let words = args.words();
+        let Some(row) = self.table.row_of(words) else { return Ok(()) };
+        self.server.permit_at_root(self.session, self.table, row.spec, words)
+    }
+
     /// The command's time in milliseconds.
     pub fn now(&self) -> Millis {
         self.micros().div_euclid(1000)

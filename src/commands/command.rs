@@ -7,7 +7,7 @@ use crate::base::profile::{Profile, Since};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, Words};
 use crate::spec::{
-    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Table, command_docs, command_info, full_name,
+    Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, Secrets, command_docs, command_info, full_name,
 };
 
 pub(super) const ROWS: &[Command] = &[COMMAND];
@@ -54,6 +54,7 @@ const COMMAND: Command = Command::new(
             summary: "Picks the keys out of a command.",
             complexity: PER_ARGUMENT,
             arity: Arity::AtLeast(4),
+            secrets: Secrets::Request { at: 2 },
             later_arities: NAME_ALONE,
             ..sub("GETKEYS")
         },
@@ -66,6 +67,7 @@ const COMMAND: Command = Command::new(
             complexity: PER_ARGUMENT,
             since: Since::redis(7, 0, 0),
             arity: Arity::AtLeast(4),
+            secrets: Secrets::Request { at: 2 },
             later_arities: NAME_ALONE,
             ..sub("GETKEYSANDFLAGS")
         },
@@ -141,11 +143,11 @@ const fn sub(name: &'static str) -> CommandSpec {
 }
 
 fn all(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Array(call.table.rows().map(|row| command_info(call.table, None, row)).collect()))
+    Ok(Reply::Array(call.table.named_rows().map(|row| command_info(call.table, None, row)).collect()))
 }
 
 fn count(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    Ok(Reply::Integer(call.table.rows().len() as i64))
+    Ok(Reply::Integer(call.table.named_rows().count() as i64))
 }
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -162,7 +164,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let table = call.table;
     Ok(Reply::Map(if args.is_empty() {
-        table.rows().map(|row| command_docs(table, None, row)).collect()
+        table.named_rows().map(|row| command_docs(table, None, row)).collect()
     } else {
         let found = args.rest().iter().filter_map(|name| table.find_full(name));
         found.map(|(container, row)| command_docs(table, container, row)).collect()
@@ -214,7 +216,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             names.push(Reply::text(name));
         }
     };
-    for row in call.table.rows() {
+    for row in call.table.named_rows() {
         add(row.name.to_ascii_lowercase(), row);
         for subcommand in call.table.subs(row) {
             add(full_name(row, subcommand), subcommand);
@@ -225,7 +227,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn getkeys(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
-    let keys = keys_of(call.table, words)?;
+    let keys = keys_of(call, words)?;
     Ok(Reply::Array(keys.into_iter().map(|(key, _)| Reply::bulk(key.to_vec())).collect()))
 }
 
@@ -235,17 +237,14 @@ fn getkeysandflags(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'s
         let flags = keys.flags_of(words, call.table.profile()).into_iter().map(Reply::Status).collect();
         Reply::Array(vec![Reply::bulk(key.to_vec()), Reply::Set(flags)])
     };
-    Ok(Reply::Array(keys_of(call.table, words)?.into_iter().map(pair).collect()))
+    Ok(Reply::Array(keys_of(call, words)?.into_iter().map(pair).collect()))
 }
 
 /// The keys of a request that is not run (COMMAND GETKEYS).
-fn keys_of<'a>(table: &Table, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
-    let name = words.get(0).unwrap_or_default();
-    let command = table.find(name).ok_or(INVALID_COMMAND)?;
-    let row = match words.get(1) {
-        Some(name) if command.is_container => table.find_sub(command, name).ok_or(INVALID_COMMAND)?,
-        _ => command,
-    };
+fn keys_of<'a>(call: &Call<'_>, words: Words<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, CommandError> {
+    let (table, known) = (call.table, call.server.acl.commands());
+    let row = table.row_of(words).map(|row| row.spec);
+    let row = row.or_else(|| Some(known.absent_row(words)?.0)).ok_or(INVALID_COMMAND)?;
     if !row.keys.iter().any(KeySpec::are_keys) {
         return Err(NO_KEYS);
     }

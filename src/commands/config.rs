@@ -118,8 +118,15 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while !args.is_empty() {
         pairs.push((args.bytes()?, args.bytes()?));
     }
+    let is_of_process = pairs.iter().any(|(name, _)| call.server.config.is_of_process(name, profile));
+    if is_of_process {
+        call.permit_at_root(args)?;
+    }
     let result = call.server.config.set(&pairs, profile);
     call.server.apply_settings();
+    if is_of_process {
+        call.server.apply_log_level();
+    }
     result.map_err(|refusal| {
         if old {
             set_error_6_2(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default())
@@ -174,6 +181,7 @@ fn wrong_number_6_2(args: &Args<'_>) -> CommandError {
 }
 
 fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    call.permit_at_root(args)?;
     let config = &call.server.config;
     let users = if config.path("aclfile").is_none() { call.server.acl.lines() } else { Vec::new() };
     match config.rewrite(args.profile(), &users) {

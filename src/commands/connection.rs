@@ -9,7 +9,7 @@ use super::redouble::space::{by_user, go_to, powers};
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since};
 use crate::clients::acl::DEFAULT_USER;
-use crate::clients::session::{Flow, Replies};
+use crate::clients::session::{AtRoot, Flow, Replies};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, parse_integer};
@@ -54,6 +54,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'
         // The session becomes the default user of the other space.
         let user = Arc::clone(call.server.acl.default_user());
         call.session.become_user(&user, true);
+        known_at_root(call, DEFAULT_USER, password);
         return Ok(());
     }
     let Some(user) = call.server.acl.authenticate(user, password) else {
@@ -61,7 +62,19 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8], args: &Args<'
         return Err(CommandError::WRONG_PASSWORD);
     };
     call.session.become_user(&user, true);
+    known_at_root(call, user.name(), password);
     Ok(())
+}
+
+/// Notes who the client of a session in a space is to the root world, if it has said a password that counts there.
+fn known_at_root(call: &mut Call<'_>, user: &[u8], password: &[u8]) {
+    if matches!(call.session.at_root, AtRoot::Here) {
+        return;
+    }
+    let root = call.server.fleet().map(|fleet| fleet.root());
+    if let Some(user) = root.and_then(|root| root.acl.authenticate(user, password)) {
+        call.session.at_root = AtRoot::As(user);
+    }
 }
 
 const ECHO: Command = Command::new(
@@ -276,6 +289,11 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     session.set_protocol(Protocol::Resp2);
     let user = server.acl.default_user();
     session.become_user(user, user.is_open());
+    if !matches!(session.at_root, AtRoot::Here) {
+        let root = server.fleet().map(|fleet| fleet.root());
+        let user = root.map(|root| Arc::clone(root.acl.default_user())).filter(|user| user.is_open());
+        session.at_root = user.map_or(AtRoot::Nobody, AtRoot::As);
+    }
     session.client.labels().name.clear();
     if session.replies == Replies::Off {
         session.replies = Replies::On;
@@ -332,6 +350,7 @@ const MONITOR: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::Exactly(1),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        for_clients: true,
         ..CommandSpec::new("MONITOR")
     },
 );
@@ -360,6 +379,7 @@ const SHUTDOWN: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::AtLeast(1),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy],
+        for_clients: true,
         ..CommandSpec::new("SHUTDOWN")
     },
 );
@@ -391,8 +411,13 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     if !no_save && call.server.active_hooks.has(Hook::SlowScript) {
         return Err(call.server.scripts.busy_error());
     }
-    if save && !force {
-        // This server does not save data, and must not lose it silently when a client asks to save.
+    call.permit_at_root(args)?;
+    let asked = if no_save { Some(false) } else { save.then_some(true) };
+    let saved = match call.server.fleet() {
+        Some(fleet) => fleet.root().save_at_end(asked),
+        None => call.server.save_at_end(asked),
+    };
+    if saved.is_err() && !force {
         return Err(CommandError::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     call.server.shut_down();

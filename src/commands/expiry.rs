@@ -214,7 +214,7 @@ const TTL: Command = Command::new(
 
 fn ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    query_ttl(view, args, |deadline| in_seconds(deadline - now))
+    query_ttl(view, args, |deadline| in_seconds((deadline - now).max(0)))
 }
 
 const PTTL: Command = Command::new(
@@ -229,7 +229,8 @@ const PTTL: Command = Command::new(
 
 fn pttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let now = view.now();
-    query_ttl(view, args, |deadline| deadline - now)
+    // In a transaction of 7.0, time passes while the key stays.
+    query_ttl(view, args, |deadline| (deadline - now).max(0))
 }
 
 const EXPIRETIME: Command = Command::new(

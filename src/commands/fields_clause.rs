@@ -34,6 +34,9 @@ pub(super) fn parse_fields<'a>(args: &mut Args<'a>, not_positive: CommandError) 
     if !args.take("FIELDS") {
         return Err(NO_FIELDS);
     }
+    if args.is_empty() {
+        return Err(args.wrong_number());
+    }
     let count = args.optional().and_then(parse_integer).filter(|&count| count > 0).ok_or(not_positive)?;
     let fields = args.rest();
     if usize::try_from(count).ok() != Some(fields.len()) {

@@ -9,7 +9,7 @@ use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::rdb::{self, LibraryError};
 use crate::protocol::Reply;
 use crate::script::{Function, Interpreters, Library, RestorePolicy, ScriptKind, texts};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which, Secrets};
 
 pub(super) const ROWS: &[Command] = &[FCALL, FCALL_RO, FUNCTION];
 
@@ -128,6 +128,7 @@ const FUNCTION: Command = Command::container(
                 arity: Arity::AtLeast(3),
                 flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
                 tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                secrets: Secrets::Script,
                 ..row("LOAD")
             },
         ),

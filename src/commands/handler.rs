@@ -93,12 +93,13 @@ pub fn rows(commands: impl IntoIterator<Item = &'static Command>) -> Vec<Row> {
         next += 1;
         RowId::new(next - 1)
     };
-    let mut row = |command: &'static Command| Row { spec: &command.spec, id: number(), subcommands: Vec::new() };
+    let mut row = |command: &'static Command| Row::new(&command.spec, number(), Vec::new());
     commands
         .into_iter()
         .map(|command| {
-            let container = row(command);
-            Row { subcommands: command.subcommands.iter().map(&mut row).collect(), ..container }
+            let mut container = row(command);
+            container.subcommands = command.subcommands.iter().map(&mut row).collect();
+            container
         })
         .collect()
 }

@@ -295,7 +295,7 @@ const HSCAN: Command = Command::new(
 );
 
 fn hscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    scan(view, args, |hash: &Hash, step, found| {
+    scan(view, args, Hash::prepare_walk, |hash, step, found| {
         let (next, pairs) = hash.walk(step.cursor, step.count);
         for pair in pairs.filter(|pair| step.admits(pair.field())) {
             found.push(Reply::bulk(pair.field()));

@@ -8,7 +8,7 @@ use crate::spec::{Args, Table};
 /// The help of a container: a title, then entries that begin with the name of a subcommand and continue in indented
 /// lines. Entries of subcommands that the profile lacks are left out.
 pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> CommandResult<'static> {
-    let row = table.find(container.as_bytes());
+    let row = table.find_original(container.as_bytes());
     let exists = |line: &str| {
         let name = line.split(' ').next().unwrap_or_default();
         name == container
@@ -20,11 +20,13 @@ pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> Co
         kept = if line.starts_with(' ') { kept } else { exists(line) };
         kept
     });
-    let reworded = |line: &'static str| match line {
-        "    Prints this help." if table.profile().since_redis(7, 2) => "    Print this help.",
-        line => line,
+    let name = row.map(|row| table.name_of(row)).filter(|name| name != container);
+    let reworded = |line: &'static str| match (line, &name) {
+        ("    Prints this help.", _) if table.profile().since_redis(7, 2) => Reply::Status("    Print this help."),
+        (line, Some(name)) if line.starts_with(container) => Reply::StatusText(line.replacen(container, name, 1)),
+        (line, _) => Reply::Status(line),
     };
-    Ok(Reply::Array(lines.map(|line| Reply::Status(reworded(line))).collect()))
+    Ok(Reply::Array(lines.map(|line| reworded(line)).collect()))
 }
 
 /// The error of a subcommand that checks its own number of arguments (Redis's `addReplySubcommandSyntaxError`).
@@ -39,6 +41,8 @@ pub(super) fn versioned_syntax_error(args: &Args<'_>, container: &str) -> Comman
 
 fn syntax_error(unknown: &str, args: &Args<'_>, container: &str) -> CommandError {
     let name = args.words().get(1).unwrap_or_default();
+    let command = args.words().get(0).map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
+    let container = if command.is_empty() { container.into() } else { String::from_utf8_lossy(&command) };
     let before = format!("{unknown} subcommand or wrong number of arguments for '");
     CommandError::quoting(&before, &name[..name.len().min(128)], &format!("'. Try {container} HELP."))
 }

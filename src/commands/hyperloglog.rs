@@ -89,7 +89,8 @@ const PFCOUNT: Command = Command::new(
         arity: Arity::AtLeast(2),
         keys: &[KeySpec::range(1, -1, 1, &["RW", "access"])
             .with_notes("RW because it may change the internal representation of the key, and propagate to replicas")],
-        flags: &[Flag::ReadOnly],
+        // It may cache the count that it tells.
+        flags: &[Flag::ReadOnly, Flag::MayReplicate],
         categories: &[Category::HyperLogLog],
         ..CommandSpec::new("PFCOUNT")
     },

@@ -242,14 +242,20 @@ fn persistence(instance: &Instance, fields: &mut Fields) {
     fields.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
     fields.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    fields.add("rdb_changes_since_last_save", instance.stats.totals().changes);
-    fields.add("rdb_bgsave_in_progress", 0);
-    fields.add("rdb_last_save_time", instance.identity.started().div_euclid(1000));
-    fields.add("rdb_last_bgsave_status", "ok");
-    fields.add("rdb_last_bgsave_time_sec", -1);
-    fields.add("rdb_current_bgsave_time_sec", -1);
-    fields.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
-    fields.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    let persistence = &instance.persistence;
+    fields.add("rdb_changes_since_last_save", instance.unsaved_changes());
+    fields.add("rdb_bgsave_in_progress", u8::from(persistence.is_in_background()));
+    fields.add("rdb_last_save_time", persistence.last_save().div_euclid(1000));
+    fields.add("rdb_last_bgsave_status", if persistence.is_last_ok() { "ok" } else { "err" });
+    fields.add("rdb_last_bgsave_time_sec", persistence.last_seconds());
+    fields.add("rdb_current_bgsave_time_sec", persistence.present_seconds(instance.clock.millis()));
+    fields.add("rdb_saves", persistence.saves());
+    fields.zeros(&["rdb_last_cow_size", "rdb_last_load_keys_expired"]);
+    fields.add("rdb_last_load_keys_loaded", persistence.loaded_keys());
+    fields.zeros(&["aof_enabled"]);
+    // BGREWRITEAOF writes the snapshot.
+    fields.add("aof_rewrite_in_progress", u8::from(persistence.is_in_background()));
+    fields.zeros(&["aof_rewrite_scheduled"]);
     fields.add("aof_last_rewrite_time_sec", -1);
     fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");

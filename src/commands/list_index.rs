@@ -272,7 +272,8 @@ fn lpos<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     };
     let length = if length == 0 { usize::MAX } else { length };
     let last = list.len().saturating_sub(1);
-    let skipped = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    // The least integer has no negative: where it is allowed, it is smaller than the number of any match.
+    let skipped = if rank == i64::MIN { 0 } else { usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX) };
     let most = match count {
         None => 1,
         Some(0) => usize::MAX,

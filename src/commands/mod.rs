@@ -54,6 +54,7 @@ mod modules;
 mod mpop;
 mod object;
 mod partial_sort;
+mod persistence;
 mod pubsub;
 mod redouble;
 mod sampling;
@@ -154,6 +155,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         lists::ROWS,
         modules::ROWS,
         object::ROWS,
+        persistence::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
         redouble::ROWS,

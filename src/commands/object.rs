@@ -82,7 +82,8 @@ fn inspect<'v>(
 }
 
 fn encoding<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    inspect(view, args, |entry| Reply::bulk(entry.encoding().as_bytes()))
+    let profile = *args.profile();
+    inspect(view, args, |entry| Reply::bulk(entry.encoding(&profile).as_bytes()))
 }
 
 fn refcount<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {

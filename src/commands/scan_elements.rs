@@ -24,10 +24,12 @@ impl Step<'_> {
     }
 }
 
-/// Runs one step. `walk` adds the matching elements and returns the next cursor, 0 at the end.
+/// Runs one step. `prepare` is told the number of elements to visit; `walk` adds the matching elements and returns the
+/// next cursor, 0 at the end.
 pub(super) fn scan<'v, T: Collection + 'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
+    prepare: fn(&mut T, usize),
     walk: impl FnOnce(&'v T, &Step<'v>, &mut Vec<Reply<'v>>) -> u64,
 ) -> CommandResult<'v> {
     let (key, cursor) = (args.key()?, args.bytes()?);
@@ -35,9 +37,11 @@ pub(super) fn scan<'v, T: Collection + 'v>(
     let mut found = Vec::new();
     let mut next = 0;
     // The options are only parsed if the key exists.
-    if let Some(value) = view.collection::<T>(key)? {
+    if view.collection::<T>(key)?.is_some() {
         let step = parse_options(args, cursor)?;
-        next = walk(value, &step, &mut found);
+        if let Some(value) = view.prepare(key, |value| prepare(value, step.count)) {
+            next = walk(value, &step, &mut found);
+        }
     }
     Ok(Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(found)]))
 }

@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::script::{Interpreters, KillError, Origin, ScriptKind, texts};
-use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which};
+use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which, Secrets};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
 
@@ -78,6 +78,7 @@ const fn script(name: &'static str) -> CommandSpec {
         keys: KEYS,
         flags: &[Flag::NoScript, Flag::Stale, Flag::SkipMonitor, Flag::NoMandatoryKeys, Flag::MovableKeys],
         categories: &[Category::Scripting],
+        secrets: Secrets::Script,
         ..CommandSpec::new(name)
     }
 }
@@ -146,6 +147,7 @@ const SCRIPT: Command = Command::container(
                 arity: Arity::Exactly(3),
                 flags: &[Flag::NoScript, Flag::Stale],
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                secrets: Secrets::Script,
                 ..sub("LOAD")
             },
         ),

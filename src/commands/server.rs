@@ -67,9 +67,9 @@ const ROLE: Command = Command::new(
 );
 
 const LASTSAVE: Command = Command::new(
-    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.identity.started().div_euclid(1000)))),
+    Handler::Connection(|call, _| Ok(Reply::Integer(call.server.persistence.last_save().div_euclid(1000)))),
     CommandSpec {
-        summary: "Tells when the data was last saved; nothing is ever saved here, so that is when the server started.",
+        summary: "Tells when the data was last saved: when the server started, if that never happened.",
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
         categories: &[Category::Admin, Category::Dangerous],
         tips: &["nondeterministic_output"],

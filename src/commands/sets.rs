@@ -210,7 +210,7 @@ const SSCAN: Command = Command::new(
 );
 
 fn sscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    scan(view, args, |set: &Set, step, found| {
+    scan(view, args, Set::prepare_walk, |set, step, found| {
         let (next, members) = set.walk(step.cursor, step.count);
         found.extend(members.filter(|member| step.admits(member)).map(Reply::bulk));
         next

@@ -12,7 +12,7 @@ use crate::base::profile::{Family, Profile, Since, Version};
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Entry, EventClass, Hash, List, Set, SortedSet, ValueKind, View};
 use crate::data::listpack::Element;
-use crate::protocol::{Reply, Words, parse_float, until_nul};
+use crate::protocol::{LARGEST_REPLY, Reply, Words, parse_float, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
 pub(super) const ROWS: &[Command] = &[SORT, SORT_RO];
@@ -21,6 +21,7 @@ const BY_DENIED: CommandError =
     CommandError::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
 const GET_DENIED: CommandError =
     CommandError::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+const TOO_LARGE: CommandError = CommandError::fixed("ERR the result is larger than a reply can be");
 const NO_NUMBERS: CommandError = CommandError::fixed("ERR One or more scores can't be converted into double");
 
 const CATEGORIES: &[Category] = &[Category::Set, Category::SortedSet, Category::List, Category::Dangerous];
@@ -185,8 +186,19 @@ fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let found: Vec<Option<Vec<u8>>> = if options.get.is_empty() {
         elements.map(Some).collect()
     } else {
-        let found = elements.flat_map(|element| options.get.iter().map(move |get| (*get, element.clone())));
-        found.map(|(pattern, element)| look_up(view, pattern, &element)).collect()
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for element in elements {
+            for get in &options.get {
+                let value = look_up(view, get, &element);
+                bytes += size_of_val(&value) + value.as_ref().map_or(0, Vec::len);
+                if bytes > LARGEST_REPLY {
+                    return Err(TOO_LARGE);
+                }
+                found.push(value);
+            }
+        }
+        found
     };
     let Some(destination) = options.store else {
         return Ok(Reply::Array(found.into_iter().map(|value| value.map_or(Reply::Null, Reply::bulk)).collect()));

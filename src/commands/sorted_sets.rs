@@ -377,7 +377,7 @@ const ZSCAN: Command = Command::new(
 
 fn zscan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let profile = args.profile();
-    scan(view, args, |set: &SortedSet, step, found| {
+    scan(view, args, SortedSet::prepare_walk, |set, step, found| {
         let (next, members) = set.walk(step.cursor, step.count);
         for scored in members.filter(|scored| step.admits(scored.member())) {
             found.push(Reply::bulk(scored.member()));

@@ -20,6 +20,7 @@ const GROUP_IN_XREAD: CommandError =
     CommandError::fixed("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
 const NOACK_IN_XREAD: CommandError =
     CommandError::fixed("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const NO_LAST_ENTRY: CommandError = CommandError::fixed("ERR the stream last element ID is 0-0");
 const CLAIM_IN_XREAD: CommandError =
     CommandError::fixed("ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.");
 const NO_IDLE_TIME: CommandError = CommandError::fixed("ERR min-idle-time is not an integer or out of range");
@@ -83,11 +84,14 @@ const XREADGROUP: Command = Command::new(
     },
 );
 
+/// The releases that ignore BLOCK in scripts.
+const BLOCK_IN_SCRIPTS: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+
 /// The error for BLOCK in a script, in releases that refuse it.
 pub fn refuse_block_in_script(words: Words<'_>, profile: &Profile) -> Option<CommandError> {
     let name = words.get(0)?;
     let reads = [XREAD.spec.name, XREADGROUP.spec.name].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
-    if !reads || profile.since_redis(7, 2) {
+    if !reads || profile.has(BLOCK_IN_SCRIPTS) {
         return None;
     }
     let mut at = 1;
@@ -227,7 +231,7 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
                 rewritten = true;
                 log.map_or(StreamId::LEAST, Log::last)
             }
-            b"+" if args.profile().has(LAST_ENTRY) => before_last(log, args.profile()),
+            b"+" if args.profile().has(LAST_ENTRY) => before_last(log, args.profile())?,
             b">" => return Err(NEW_IN_XREAD),
             id => parse(id, 0)?,
         });
@@ -249,13 +253,16 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
 }
 
 /// The id just before the last entry.
-fn before_last(log: Option<&Log>, profile: &Profile) -> StreamId {
+fn before_last(log: Option<&Log>, profile: &Profile) -> Result<StreamId, CommandError> {
     let last = match profile.family() {
-        Family::Redis => log.and_then(Log::last_left),
-        // Valkey means the last id ever added, even if that entry was deleted.
-        Family::Valkey => log.map(Log::last),
+        Family::Redis if profile.since_redis(8, 0) => log.and_then(Log::last_left),
+        // Redis 7.4 and Valkey mean the last id ever added, even if that entry was deleted.
+        Family::Redis | Family::Valkey => log.map(Log::last),
     };
-    last.and_then(StreamId::previous).unwrap_or_default()
+    if last == Some(StreamId::LEAST) && profile.family() == Family::Redis {
+        return Err(NO_LAST_ENTRY);
+    }
+    Ok(last.and_then(StreamId::previous).unwrap_or_default())
 }
 
 /// The request with each `$` replaced by the id it means now.

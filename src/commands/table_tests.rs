@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::{Command, all};
 use crate::base::profile::PROFILES;
-use crate::spec::{Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, KeySpec, LockEffect, arguments};
+use crate::spec::{
+    ABSENT, Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, KeySpec, LockEffect, arguments,
+};
 
 /// Every row and subcommand, with its full name and the position of its first argument.
 fn rows() -> Vec<(String, &'static CommandSpec, usize)> {
@@ -163,5 +165,17 @@ fn every_command_is_run_by_a_test() {
             None => single.contains(name.as_str()),
         };
         assert!(is_run, "no test runs {name}: add a transcript to tests/exactness/transcripts");
+    }
+}
+
+#[test]
+fn no_command_that_is_there_is_listed_as_absent() {
+    for profile in PROFILES {
+        let table = super::table(profile);
+        for absent in ABSENT.iter().filter(|absent| absent.is_in(&profile)) {
+            let container = absent.container.map(|container| format!("{container}|")).unwrap_or_default();
+            let name = container + absent.spec.name;
+            assert!(table.find_full(name.as_bytes()).is_none(), "{profile} has {name}");
+        }
     }
 }

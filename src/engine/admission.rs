@@ -30,6 +30,7 @@ impl Engine {
             if !self.instance.config.live().allows_debug(local) {
                 return Err(CommandError::DEBUG_REFUSED);
             }
+            self.instance.permit_at_root(session, &self.table, spec, words)?;
         }
         if !session.authenticated && !spec.has_flag(Flag::NoAuth) && !self.is_authenticated(session) {
             return Err(CommandError::NO_AUTH);

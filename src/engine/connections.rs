@@ -1,12 +1,16 @@
 //! Sessions at the end of a connection, at its move to another world, and after each command.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Engine;
-use crate::clients::session::{Activity, Session};
+use crate::clients::session::{Activity, AtRoot, Session};
 use crate::clients::stats::Counters;
-use crate::spec::CommandSpec;
+use crate::data::keyspace::{Busy, Recovery};
+use crate::protocol::OwnedWords;
+use crate::spec::{CommandSpec, Secrets};
 
 impl Engine {
     /// Removes a closed connection. `held_back` is the reply of a command that was parked after its run.
@@ -15,12 +19,42 @@ impl Engine {
         self.instance.clients.remove(session.client.id());
     }
 
+    /// Reports a panic during a session's command, and puts right what the command may have left half done. Its connection is
+    /// closed next.
+    pub fn after_panic(&self, session: &mut Session, panic: &(dyn Any + Send)) {
+        let row = session.in_flight.row;
+        let name = row.map_or_else(String::new, |spec| self.table.full_name(spec));
+        if session.in_flight.trace.takes_effect() {
+            // Nobody knows how far it came: the reply is lost, and its effect may be whole.
+            let name: OwnedWords = name.split('|').collect();
+            session.in_flight.keep_words(name.as_words());
+            session.in_flight.trace.stamp(self.instance.control.journal.next(), self.instance.clock.micros(), None);
+        }
+        let during = format!("while serving client {}, whose last command is '{name}'", session.client.id());
+        let is_public = row.is_none_or(|spec| spec.secrets == Secrets::None);
+        self.instance.record_panic(&during, if is_public { panic } else { &"the text may quote a password" });
+        match catch_unwind(AssertUnwindSafe(|| self.backend.recover())) {
+            Ok(Ok(Recovery { miscounted, watches })) => self.instance.log.warn(format!(
+                "After the panic: the connection is closed, and the command may have taken effect in part. All keys count as \
+                 changed for those who watch ({watches}) or cache them, blocked clients were tried again, and the count of \
+                 memory was off by {miscounted} bytes."
+            )),
+            Ok(Err(Busy)) => self.instance.log.warn("After the panic: a script runs, so nothing was put right."),
+            Err(panic) => self.instance.record_panic("while putting right what a panic has left", &*panic),
+        }
+    }
+
     /// Moves a connection here from another world behind the same port, with the user of the same name. The session
     /// keeps what RESET keeps, and its name, protocol and database, and loses the rest. Returns whether the user exists
     /// here.
     pub fn move_in(&self, session: &mut Session, from: &Arc<Engine>, counters: Arc<Counters>) -> bool {
         let (here, there) = (&self.instance, &from.instance);
         let Some(user) = here.acl.user(session.user.name()) else { return false };
+        session.at_root = match &session.at_root {
+            _ if here.space.is_empty() => AtRoot::Here,
+            AtRoot::Here => AtRoot::As(Arc::clone(&session.user)),
+            known => known.clone(),
+        };
         session.count();
         from.release_session(session, &[]);
         session.in_flight.trace.change_journals();

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-use super::intercept::parked_command;
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
 use crate::clients::session::Session;
@@ -29,7 +28,7 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let command = RacingCommand { parked: parked_command(session, words), name: spec.name, footprint };
+        let command = RacingCommand { parked: self.parked_command(session, words), name: spec.name, footprint };
         let permit = self.instance.control.explorer.hold(command)?;
         session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
         Some(permit)

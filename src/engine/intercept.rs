@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
 use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{CommandSpec, DatabaseArgs, Flag, Group};
+use crate::spec::{CommandSpec, DatabaseArgs, Flag, Group, Redaction};
 
 /// A complete request, with its row if it names a command.
 pub(super) struct Request<'w> {
@@ -170,7 +169,7 @@ impl Engine {
             return None;
         }
         let rule = self.instance.control.faults.pausing_rule()?;
-        park_at(&rule.queue, session, parked_command(session, words))
+        park_at(&rule.queue, session, self.parked_command(session, words))
     }
 
     /// Whether a command can meet gates and rules. A queued command meets them with its EXEC, and a refused one does
@@ -190,7 +189,7 @@ impl Engine {
             let name = session.client.labels().name.clone();
             let (arrival, inside) = self.arrivals(session, &name, spec, words);
             let gates = &self.instance.control.gates;
-            hooks.gates_before = gates.before(&arrival, &inside, || parked_command(session, words));
+            hooks.gates_before = gates.before(&arrival, &inside, || self.parked_command(session, words));
         }
         if !hooks.gates_before.is_empty() {
             return (hooks, Stage::GatesBefore);
@@ -210,7 +209,7 @@ impl Engine {
         drop((arrival, inside));
         drop(labels);
         if !hooks.gates_after.is_empty() {
-            hooks.parked = Some(parked_command(session, words));
+            hooks.parked = Some(self.parked_command(session, words));
         }
     }
 
@@ -263,7 +262,7 @@ impl Engine {
             && let Some(gate) = hooks.gates_before.pop_front()
         {
             hooks.gates_met.push(gate.name.as_str().into());
-            parked = park_at(&gate.queue, session, parked_command(session, words));
+            parked = park_at(&gate.queue, session, self.parked_command(session, words));
         }
         session.in_flight.hooks = Some(hooks);
         parked
@@ -273,11 +272,13 @@ impl Engine {
     fn delay(&self, session: &mut Session, words: Words<'_>) -> Option<Wait> {
         let rule = session.in_flight.hooks.as_ref()?.rule.clone()?;
         match &rule.fault.verdict {
-            Verdict::Hang => park_at(&rule.queue, session, parked_command(session, words)).map(Wait::ParkedRequest),
+            Verdict::Hang => {
+                park_at(&rule.queue, session, self.parked_command(session, words)).map(Wait::ParkedRequest)
+            }
             Verdict::Delay(duration) if !duration.is_zero() => {
                 // Set before the wait is visible to others, who may then move the clock.
                 let alarm = self.instance.clock.alarm_after(*duration);
-                let permit = park_at(&rule.queue, session, parked_command(session, words))?;
+                let permit = park_at(&rule.queue, session, self.parked_command(session, words))?;
                 session.in_flight.alarm = Some(alarm);
                 Some(Wait::Delay(permit))
             }
@@ -357,7 +358,9 @@ impl Engine {
             }
             Verdict::Drip { bytes, every } if out.len().saturating_sub(start) > bytes => {
                 let alarm = self.instance.clock.alarm_after(every);
-                let Some(permit) = rule.queue.park(parked_command(session, Words::new(&[], &[]))) else { return flow };
+                let Some(permit) = rule.queue.park(self.parked_command(session, Words::new(&[], &[]))) else {
+                    return flow;
+                };
                 session.in_flight.alarm = Some(alarm);
                 let reply = Bytes::from(out.split_off(start));
                 Flow::Wait(Box::new(Wait::Drip { reply, bytes, every, permit, then: flow }))
@@ -392,6 +395,17 @@ impl Engine {
         self.instance.stats.count_error(error.code());
         Some((error, rule))
     }
+
+    /// A parked command as it is shown.
+    pub(super) fn parked_command(&self, session: &Session, words: Words<'_>) -> ParkedCommand {
+        let mut redaction = Redaction::default();
+        let words = redaction.words(&self.table, words);
+        ParkedCommand {
+            client: session.client.id(),
+            client_name: session.client.labels().name.clone(),
+            words: words.iter().take(WORDS_SHOWN).map(|word| word[..word.len().min(BYTES_SHOWN)].to_vec()).collect(),
+        }
+    }
 }
 
 /// Parks a command in a queue, unless the queue is open. The client is marked as blocked before the command is visible
@@ -407,13 +421,3 @@ fn park_at(queue: &Arc<WaitQueue>, session: &Session, command: ParkedCommand) ->
 /// The most words of a parked command that are shown.
 const WORDS_SHOWN: usize = 16;
 const BYTES_SHOWN: usize = 128;
-
-/// A parked command as it is shown.
-pub(super) fn parked_command(session: &Session, words: Words<'_>) -> ParkedCommand {
-    let shown: SmallVec<[&[u8]; 8]> = words.iter().take(WORDS_SHOWN).collect();
-    ParkedCommand {
-        client: session.client.id(),
-        client_name: session.client.labels().name.clone(),
-        words: shown.iter().map(|word| word[..word.len().min(BYTES_SHOWN)].to_vec()).collect(),
-    }
-}

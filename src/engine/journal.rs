@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::monitor::secrets;
 use super::{Engine, Fibers, Resolved, transaction};
 use crate::base::clock::real_micros;
 use crate::base::duration::spell_duration;
@@ -16,13 +15,7 @@ use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
 use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
 use crate::protocol::{OwnedWords, Words};
-use crate::spec::{CommandKind, CommandSpec, Group, Secrets};
-
-const REDACTED: &[u8] = b"(redacted)";
-const REDACTED_REPLY: &[u8] = b"+(redacted)\r\n";
-
-/// Secret settings, by name.
-const SECRET_SETTINGS: &[&str] = &["requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+use crate::spec::{CommandSpec, Group, REDACTED_REPLY, Redaction, Secrets};
 
 impl Engine {
     /// Runs a request for which the journal is the only active hook.
@@ -159,12 +152,15 @@ impl Engine {
             }
         };
         let Stamp { seq, at, real } = stamp;
-        let mut redacted = OwnedWords::default();
-        let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
+        let mut redaction = Redaction::default();
+        let (words, reply) = self.redact(session, spec, words, reply, &mut redaction);
         if session.in_flight.trace.introduced != journal.epoch() {
             self.record_client(session);
         }
         let children = session.in_flight.trace.take_inside();
+        // The reply of EXEC or a script holds those of the commands inside.
+        let has_secret = children.as_ref().is_some_and(|children| children.has_secret);
+        let reply = if has_secret { REDACTED_REPLY } else { reply };
         let line = Line {
             seq,
             event: None,
@@ -230,7 +226,7 @@ impl Engine {
         journal.add_client(client.id(), introduction);
     }
 
-    /// Redacts a command. Only connection commands and unknown ones can contain secrets.
+    /// Removes the secrets of a command. Most kinds of commands have none.
     #[inline]
     fn redact<'w>(
         &self,
@@ -238,15 +234,15 @@ impl Engine {
         spec: Option<&'static CommandSpec>,
         words: Words<'w>,
         reply: &'w [u8],
-        redacted: &'w mut OwnedWords,
+        redaction: &'w mut Redaction,
     ) -> (Words<'w>, &'w [u8]) {
-        match spec.map(|spec| spec.kind) {
-            Some(CommandKind::Connection) | None => self.redact_secrets(session, spec, words, reply, redacted),
-            _ => (words, reply),
+        match spec.or_else(|| Some(self.table.row_of(words)?.spec)) {
+            Some(spec) if spec.secrets == Secrets::None && !spec.names_client => (words, reply),
+            spec => self.redact_secrets(session, spec, words, reply, redaction),
         }
     }
 
-    /// Redacts a command. If it may have renamed its client, the name is recorded again.
+    /// Removes the secrets of a command. If it may have renamed its client, the name is recorded again.
     #[cold]
     fn redact_secrets<'w>(
         &self,
@@ -254,25 +250,13 @@ impl Engine {
         spec: Option<&'static CommandSpec>,
         words: Words<'w>,
         reply: &'w [u8],
-        redacted: &'w mut OwnedWords,
+        redaction: &'w mut Redaction,
     ) -> (Words<'w>, &'w [u8]) {
-        let Some(spec) = spec.or_else(|| Some(self.table.row_of(words)?.spec)) else { return (words, reply) };
-        if spec.names_client {
+        if spec.is_some_and(|spec| spec.names_client) {
             // No epoch has this number, so the client is recorded anew.
             session.in_flight.trace.introduced = 0;
         }
-        let hidden = hidden(spec, words);
-        let words = if hidden.is_empty() {
-            words
-        } else {
-            for (at, word) in words.iter().enumerate() {
-                redacted.push(if hidden.contains(&at) { REDACTED } else { word });
-            }
-            redacted.as_words()
-        };
-        let is_told = spec.secrets == Secrets::SettingsInReply
-            && SECRET_SETTINGS.iter().any(|name| memchr::memmem::find(reply, name.as_bytes()).is_some());
-        (words, if is_told { REDACTED_REPLY } else { reply })
+        redaction.request(&self.table, words, reply)
     }
 
     /// Records a command of EXEC or a script, if its caller is recorded.
@@ -299,10 +283,12 @@ impl Engine {
         reply: &[u8],
         fault: Option<&str>,
     ) {
-        let mut redacted = OwnedWords::default();
-        let (words, reply) = self.redact(session, spec, words, reply, &mut redacted);
+        let mut redaction = Redaction::default();
+        let (words, reply) = self.redact(session, spec, words, reply, &mut redaction);
         let db = session.db;
-        session.in_flight.trace.children().push(db, words, reply, fault);
+        let children = session.in_flight.trace.children();
+        children.push(db, words, reply, fault);
+        children.has_secret |= redaction.had_secret;
     }
 }
 
@@ -315,24 +301,6 @@ fn outcome(session: &Session, reply: &[u8], flow: &Flow) -> Outcome {
         _ if reply.is_empty() => Outcome::Silent,
         _ if session.transaction.is_some() && reply == b"+QUEUED\r\n" => Outcome::Queued,
         _ => Outcome::Answered,
-    }
-}
-
-/// The positions of names and passwords among the words.
-fn hidden(spec: &CommandSpec, words: Words<'_>) -> Vec<usize> {
-    match spec.secrets {
-        // Even in a command with the wrong number of arguments.
-        Secrets::Credentials => (1..words.len()).collect(),
-        Secrets::UserRules => (2..words.len()).collect(),
-        Secrets::Settings => {
-            let is_secret = |at: &usize| {
-                words.get(at - 1).is_some_and(|name| {
-                    SECRET_SETTINGS.iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
-                })
-            };
-            (3..words.len()).step_by(2).filter(is_secret).collect()
-        }
-        Secrets::None | Secrets::Handshake | Secrets::SettingsInReply => secrets(spec, words),
     }
 }
 

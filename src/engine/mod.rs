@@ -163,7 +163,7 @@ impl Engine {
             }
         }
         if self.instance.tracking.is_overfull() {
-            self.instance.evict_tracked_keys(session, out);
+            self.instance.evict_tracked_keys(Some((&**session, out)));
         }
         if session.transaction.is_some() && transaction::is_queued(spec) {
             let start = out.len();

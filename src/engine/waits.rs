@@ -164,6 +164,7 @@ impl Engine {
         show_active(session);
         // The wait may have been claimed before this connection started it.
         self.instance.claim_wait(&session.client);
+        let mut messages = Vec::new();
         match *wait {
             Wait::Unpause | Wait::Script | Wait::ControlJob(..) => {}
             Wait::ParkedRequest(permit) => {
@@ -178,6 +179,7 @@ impl Engine {
                     self.resume_with(session, &served.reply, out);
                     alarm = served.alarm.or(alarm);
                     session.in_flight.trace.set_stamp(served.stamp);
+                    messages = served.messages;
                 }
             },
             Wait::ParkedReply { permit, reply, then } => {
@@ -195,7 +197,14 @@ impl Engine {
                 session.in_flight.stage = Stage::Done;
             }
         }
-        (self.proceed(session, None, ran, out, fibers), alarm)
+        let flow = self.proceed(session, None, ran, out, fibers);
+        if matches!(flow, Flow::Continue) {
+            out.append(&mut messages);
+        } else if !messages.is_empty() {
+            // The reply is held back; these do not wait for it.
+            session.client.send(&messages);
+        }
+        (flow, alarm)
     }
 
     /// Resumes the script that a session's connection waits for. Returns the connection's flow once it has ended.

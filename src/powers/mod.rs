@@ -26,7 +26,7 @@ pub use journal::Event;
 pub use journal::{
     Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, LEAST_SIZE, Line,
     LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp, StoredRecord,
-    USUAL_SIZE, distance, read_journal, rendered, short_line, write_journal,
+    USUAL_SIZE, distance, exported_journal, read_journal, rendered, short_line, write_journal,
 };
 pub use line::line_of;
 pub use pattern::{ClientSelector, CommandInfo, Pattern};

@@ -3,7 +3,7 @@
 //! It works on the read buffer in place: a request is a list of spans into that buffer, and nothing is copied. No byte
 //! of a partial request is parsed twice. A length line alone allocates nothing: only bytes that arrived take memory.
 
-use super::inline;
+use super::inline::{self, Quoting};
 use super::number::parse_integer;
 use super::words::{Span, Words};
 use crate::base::error::CommandError;
@@ -121,10 +121,18 @@ pub struct Framer {
     /// The words of inline requests without quotes and escapes.
     unquoted: Vec<u8>,
     inline: bool,
+    quoting: Quoting,
 }
 
 impl Default for Framer {
     fn default() -> Self {
+        Self::new(Quoting::default())
+    }
+}
+
+impl Framer {
+    /// A framer that reads inline requests by these rules.
+    pub fn new(quoting: Quoting) -> Self {
         Self {
             expect: Expect::Start,
             at: 0,
@@ -133,11 +141,10 @@ impl Default for Framer {
             first: 0,
             unquoted: Vec::new(),
             inline: false,
+            quoting,
         }
     }
-}
 
-impl Framer {
     /// Continues to frame the request at the start of `input`. Returns the request once it is complete; `None` asks for
     /// more bytes behind the same ones. A request without words (`*0`, an empty line) is complete, too.
     #[inline]
@@ -295,7 +302,8 @@ impl Framer {
             Some(found) if input[self.searched + found] == b'\n' => {
                 let end = self.searched + found;
                 let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-                inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(ProtocolError::UnbalancedQuotes)?;
+                inline::split(line, self.quoting, &mut self.unquoted, &mut self.spans)
+                    .ok_or(ProtocolError::UnbalancedQuotes)?;
                 self.at = end + 1;
                 Ok(Some(self.finish()))
             }

@@ -2,8 +2,18 @@
 
 use super::words::Span;
 
-/// Splits a line into words, appended to `out`. `None` when a quote is not closed or is followed by text.
-pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
+/// Whose rules say what quotes mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quoting {
+    /// A quote ends the word.
+    #[default]
+    Redis,
+    /// Valkey since 9.0: text can follow a quote, and the byte 255 is lost unless it is escaped.
+    Valkey,
+}
+
+/// Splits a line into words, appended to `out`. `None` when a quote is not closed or, in Redis, is followed by text.
+pub(super) fn split(line: &[u8], quoting: Quoting, out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
     let mut rest = line;
     loop {
         while let [first, tail @ ..] = rest
@@ -15,7 +25,10 @@ pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Op
             return Some(());
         }
         let start = out.len();
-        rest = word(rest, out)?;
+        rest = match quoting {
+            Quoting::Redis => word(rest, out)?,
+            Quoting::Valkey => valkey_word(rest, out)?,
+        };
         spans.push(Span { start, end: out.len() });
     }
 }
@@ -23,7 +36,7 @@ pub(super) fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Op
 /// The words of a line, as in configuration files.
 pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut text, mut spans) = (Vec::new(), Vec::new());
-    split(line, &mut text, &mut spans)?;
+    split(line, Quoting::Redis, &mut text, &mut spans)?;
     Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
 }
 
@@ -93,19 +106,11 @@ fn double_quoted<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> 
             [] => return None,
             [b'"', tail @ ..] => return Some(tail),
             [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or(0) as u8;
-                out.push(digit(*high) << 4 | digit(*low));
+                out.push(hex(*high, *low));
                 rest = tail;
             }
             [b'\\', escaped, tail @ ..] => {
-                out.push(match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 0x08,
-                    b'a' => 0x07,
-                    other => *other,
-                });
+                out.push(unescaped(*escaped));
                 rest = tail;
             }
             [byte, tail @ ..] => {
@@ -113,6 +118,59 @@ fn double_quoted<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> 
                 rest = tail;
             }
         }
+    }
+}
+
+fn hex(high: u8, low: u8) -> u8 {
+    let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or(0) as u8;
+    digit(high) << 4 | digit(low)
+}
+
+/// The byte that an escape between double quotes stands for.
+fn unescaped(escaped: u8) -> u8 {
+    match escaped {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'a' => 0x07,
+        other => other,
+    }
+}
+
+/// As [`word`], by Valkey's rules. An escape needs something behind it: `"a\"` is an `a` and a backslash.
+fn valkey_word<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    const LOST: u8 = u8::MAX;
+    let mut quote = None;
+    loop {
+        let (byte, tail) = match (quote, rest) {
+            (None, [] | [b' ' | b'\n' | b'\r' | b'\t', ..]) => return Some(rest),
+            (Some(_), []) => return None,
+            (None, [open @ (b'"' | b'\''), tail @ ..]) => {
+                quote = Some(*open);
+                rest = tail;
+                continue;
+            }
+            (Some(open), [close, tail @ ..]) if open == *close => {
+                quote = None;
+                rest = tail;
+                continue;
+            }
+            (Some(b'"'), [b'\\', b'x', high, low, tail @ ..])
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() && !tail.is_empty() =>
+            {
+                out.push(hex(*high, *low));
+                rest = tail;
+                continue;
+            }
+            (Some(b'"'), [b'\\', escaped, tail @ ..]) if !tail.is_empty() => (unescaped(*escaped), tail),
+            (Some(b'\''), [b'\\', b'\'', tail @ ..]) if !tail.is_empty() => (b'\'', tail),
+            (_, [byte, tail @ ..]) => (*byte, tail),
+        };
+        if byte != LOST {
+            out.push(byte);
+        }
+        rest = tail;
     }
 }
 

@@ -12,10 +12,10 @@ mod reply;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, ProtocolError};
-pub use inline::{is_blank, quote, quote_readably, split_line};
+pub use inline::{Quoting, is_blank, quote, quote_readably, split_line};
 pub use number::{
     is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
     write_shortest,
 };
-pub use reply::{Bulks, Protocol, Reply, first_error};
+pub use reply::{Bulks, LARGEST as LARGEST_REPLY, Protocol, Reply, first_error};
 pub use words::{OwnedWords, Span, Words, until_nul};

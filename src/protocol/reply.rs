@@ -148,6 +148,9 @@ impl<'a> Reply<'a> {
             Self::Pairs(pairs) if resp3 => {
                 number_line(out, b'*', pairs.len() as i64);
                 for (one, other) in pairs {
+                    if out.len() > LARGEST {
+                        break;
+                    }
                     out.extend_from_slice(b"*2\r\n");
                     one.write(protocol, out);
                     other.write(protocol, out);
@@ -234,9 +237,16 @@ fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Nothing more is added to replies of so many bytes: their connection is closed, because no output limit is larger. One value
+/// that is asked for again and again would fill the memory of the machine.
+pub const LARGEST: usize = if cfg!(test) { 64 << 20 } else { 5 << 28 };
+
 fn array(out: &mut Vec<u8>, kind: u8, items: &[Reply<'_>], protocol: Protocol) {
     number_line(out, kind, items.len() as i64);
     for item in items {
+        if out.len() > LARGEST {
+            break;
+        }
         item.write(protocol, out);
     }
 }
@@ -245,6 +255,9 @@ fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: 
     let count = if kind == b'*' { pairs.len() * 2 } else { pairs.len() };
     number_line(out, kind, count as i64);
     for (key, value) in pairs {
+        if out.len() > LARGEST {
+            break;
+        }
         key.write(protocol, out);
         value.write(protocol, out);
     }

@@ -5,6 +5,7 @@ use super::compiled::ScriptKind;
 use super::convert::{push_error, push_reply, raise};
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use super::register::register_function;
+use super::sandbox::tick_host;
 use super::texts;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
@@ -126,8 +127,14 @@ fn pcall(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     run(frame, false)
 }
 
+/// A reply of so many bytes counts as many instructions, and is checked against the limit of memory first.
+const LONG_REPLY: usize = 1 << 16;
+
 /// Runs a command. Its error is raised (`redis.call`) or returned to the script (`redis.pcall`).
 fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
+    if frame.counts_call() {
+        tick_host(frame)?;
+    }
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
     let scratch = &mut *scratch;
@@ -142,6 +149,10 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     if let Some((error, counted)) = refused {
         push_error(frame, error.line(), !counted);
         return if raising { Err(LuaError) } else { Ok(1) };
+    }
+    if scratch.reply.len() > LONG_REPLY {
+        tick_host(frame)?;
+        frame.check_memory(scratch.reply.len())?;
     }
     let failed = scratch.reply.first() == Some(&b'-');
     if push_reply(frame, &scratch.reply).is_none() {

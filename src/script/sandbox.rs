@@ -132,7 +132,7 @@ fn guard_libraries(frame: &mut Frame<'_>) {
     frame.raw_get_field(1, "next");
     frame.registry_set(NEXT);
     type Guarded = (&'static str, &'static str, fn(&mut Frame<'_>) -> Result<usize, LuaError>);
-    let guarded: [Guarded; 18] = [
+    let guarded: [Guarded; 28] = [
         ("", "next", use_real_table),
         ("", "rawget", use_real_table),
         ("", "rawset", refuse_proxy),
@@ -144,7 +144,17 @@ fn guard_libraries(frame: &mut Frame<'_>) {
         ("coroutine", "create", tick_host),
         ("coroutine", "wrap", tick_host),
         ("string", "rep", shortcut_empty_repeat),
+        ("string", "byte", tick_for_long_string),
+        ("string", "format", tick_for_long_string),
+        ("string", "lower", tick_for_long_string),
+        ("string", "reverse", tick_for_long_string),
+        ("string", "upper", tick_for_long_string),
+        ("", "tonumber", tick_for_long_string),
+        ("table", "concat", tick_for_long_table),
+        ("table", "foreachi", tick_for_long_table),
         ("table", "insert", refuse_far_insert),
+        ("table", "remove", tick_for_long_table),
+        ("table", "sort", tick_for_long_table),
         ("table", "foreach", use_real_table),
         ("table", "maxn", use_real_table),
         ("string", "find", refuse_deep_pattern),
@@ -263,13 +273,34 @@ fn refuse_proxy(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(0)
 }
 
-/// Lua moves all elements from the position of an insertion on, which takes too long for a position far below 1.
+/// Lua moves all elements from the position of an insertion on, which takes too long for a position far below 1. It cuts
+/// the position to 32 bits first, which makes a large one negative.
 fn refuse_far_insert(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
-    const FAR: f64 = -1e6;
-    if frame.top() == 3 && frame.number(2).is_some_and(|position| position < FAR) {
-        return Err(frame.argument_error(2, "position out of bounds"));
+    const FAR: i32 = -1_000_000;
+    if frame.top() == 3 {
+        if frame.number(2).is_some_and(|position| (truncated(position) as i32) < FAR) {
+            return Err(frame.argument_error(2, "position out of bounds"));
+        }
+        tick_for_long_table(frame)?;
     }
     refuse_proxy(frame)
+}
+
+/// The length from which on a call of a library function counts as many instructions.
+const LONG_STRING: usize = 1 << 20;
+const LONG_TABLE: usize = 10_000;
+
+/// Lua counts instructions, and a call is one, however long the string.
+fn tick_for_long_string(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if (1..=frame.top().min(2)).any(|at| frame.bytes(at).is_some_and(|text| text.len() > LONG_STRING)) {
+        return tick_host(frame);
+    }
+    Ok(0)
+}
+
+/// As [`tick_for_long_string`], for functions that move or visit all elements of a table.
+fn tick_for_long_table(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    if frame.kind(1) == LuaType::Table && frame.raw_length(1) > LONG_TABLE { tick_host(frame) } else { Ok(0) }
 }
 
 /// Lua would run compiled code unchecked. Code that begins with its signature is refused as a syntax error.
@@ -342,7 +373,8 @@ fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         }
         Some(b"setpause") => (0.0, 400.0),
         Some(b"setstepmul") => (100.0, 10_000.0),
-        _ => return Ok(0),
+        // A collection of much memory takes long.
+        _ => return tick_host(frame),
     };
     let asked = match frame.kind(2) {
         LuaType::None | LuaType::Nil => Some(0.0),
@@ -356,7 +388,7 @@ fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 }
 
 /// Lua counts instructions per coroutine. A script that creates many short ones would hardly ever reach a tick.
-fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+pub(super) fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.has_host()
         && let Err(message) = frame.host().tick()
     {
@@ -368,10 +400,16 @@ fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 
 /// Lua would loop over all repetitions of an empty string for seconds, during which no hook can end the script.
 fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
-    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some_and(|times| times > 0.0) {
+    tick_for_long_string(frame)?;
+    // It cuts the number to 32 bits first, which makes some negative ones positive.
+    if frame.bytes(1).is_some_and(<[u8]>::is_empty) && frame.number(2).is_some() {
         frame.set_top(1);
         frame.push_number(0.0);
+        return Ok(0);
     }
+    // What memory does not hold is known before.
+    let times = usize::try_from(frame.number(2).map_or(0, |times| truncated(times) as i32)).unwrap_or(0);
+    frame.check_memory(frame.bytes(1).map_or(0, <[u8]>::len).saturating_mul(times))?;
     Ok(0)
 }
 
@@ -380,6 +418,7 @@ fn shortcut_empty_repeat(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 const MAX_MATCH_DEPTH: usize = 20_000;
 
 fn refuse_deep_pattern(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    tick_for_long_string(frame)?;
     let pattern = frame.bytes(2).unwrap_or_default();
     if pattern.len() > MAX_MATCH_DEPTH
         && pattern.iter().filter(|byte| b"?*+-()".contains(byte)).count() > MAX_MATCH_DEPTH

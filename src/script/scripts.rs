@@ -1,7 +1,8 @@
 //! The scripts of one server: its interpreters, and the state of the running script that other threads read.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 
 use super::compiled::ScriptKind;
 use super::interpreters::{Interpreters, ScriptStats};
@@ -20,6 +21,8 @@ pub struct Scripts {
     wrote: AtomicBool,
     kill: AtomicU8,
     busy: Mutex<Option<BusyScript>>,
+    /// The longest time for a script, in milliseconds; 0 for no limit.
+    longest: AtomicU64,
     /// The values of [`ScriptStats`] after the last script.
     stats: [AtomicUsize; 8],
     /// The scripts that had been evicted at the last CONFIG RESETSTAT.
@@ -68,6 +71,18 @@ impl Scripts {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Limits the time that each script may take.
+    pub fn limit_time(&self, longest: Option<Duration>) {
+        let millis = longest.map_or(0, |longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
+        self.longest.store(millis, Ordering::Relaxed);
+    }
+
+    /// Whether a script has run for longer than it may.
+    pub fn is_overdue(&self, since: Stopwatch) -> bool {
+        let longest = self.longest.load(Ordering::Relaxed);
+        longest > 0 && since.elapsed().as_millis() > u128::from(longest)
     }
 
     /// Marks a script as running. The caller holds the lock of the interpreters.

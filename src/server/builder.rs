@@ -14,10 +14,10 @@ use tokio::sync::oneshot;
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
 use super::handle::{Server, Servers};
-use super::load::load;
+use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::panics::catch_panics;
+use super::panics::{catch_panics, restart_after_panic};
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -32,7 +32,7 @@ use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
-use crate::spec::{Group, Table};
+use crate::spec::{Group, RenameError, Table};
 
 /// The settings of a server before it starts.
 pub struct Builder {
@@ -199,6 +199,14 @@ impl Builder {
         self
     }
 
+    /// Lets clients write files anywhere: `REDOUBLE SAVE` and `REDOUBLE JOURNAL EXPORT` with any path, over symbolic links.
+    /// Default: only inside the directory in which the process runs. [`Server::save`](crate::World::save) and
+    /// [`JournalGuard::export`](crate::JournalGuard::export) write anywhere either way.
+    pub fn enable_paths_outside_dir(self) -> Self {
+        self.config.assign("enable-paths-outside-dir", "yes");
+        self
+    }
+
     /// Loads a file at the start: a Redis snapshot (`dump.rdb`), an append-only file, or a text file with one command a
     /// line, quoted as for `redis-cli`, as `REDOUBLE SAVE` writes it. Can be repeated; files are loaded in this order,
     /// before any client is served. If a file cannot be loaded the server does not start, and the error says where and
@@ -284,7 +292,11 @@ impl Builder {
         let handlers = Handlers::new(self.commands.iter().copied());
         let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
-        let table = Table::new(rows, self.profile);
+        let mut table = Table::new(rows, self.profile);
+        for rename in self.config.renames() {
+            let refused = |error: RenameError| Error::Config(error.text().to_owned());
+            table = table.rename(&rename.name, &rename.new).map_err(refused)?;
+        }
         let mut instance = Instance::new(self.config, self.profile, self.databases);
         instance.log = self.log;
         instance.acl = Acl::new(&table);
@@ -323,7 +335,14 @@ impl Builder {
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
             let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
+            let persists = node.root().instance.config.is_on("persist");
+            if persists {
+                load_kept(node.root())?;
+            }
             self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            if persists {
+                node.root().instance.keep_data();
+            }
             // The journal excludes loaded data.
             node.root().instance.reset_journal();
             nodes.push(node);
@@ -340,6 +359,9 @@ impl Builder {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {
             return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
+        }
+        if instances > 1 && self.config.is_on("persist") {
+            return Err(Error::Config(format!("{instances} instances cannot share dbfilename; --persist is for one")));
         }
         if instances > 1 && self.config.path("unixsocket").is_some() {
             return Err(Error::Config(format!(
@@ -395,8 +417,10 @@ impl BoundServers {
     pub(crate) fn serve(self) -> Result<(), Error> {
         let Self { main, others, nodes, instance } = self;
         let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        let cron = Box::pin(cron(Arc::clone(&nodes)));
-        main.spawn(catch_panics(cron, Arc::clone(&instance), || "in the periodic work, which ends here".to_owned()));
+        main.spawn(restart_after_panic({
+            let (nodes, instance) = (Arc::clone(&nodes), Arc::clone(&instance));
+            move || catch_panics(cron(Arc::clone(&nodes)), Arc::clone(&instance), "in the periodic work")
+        }));
         main.block_on(async {
             poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
             // Redis logs this as a warning before 7.2, and as a notice since.

@@ -12,6 +12,7 @@ use super::timeout::{Timeout, USUAL_TIMEOUT, with_runtime_hint};
 use super::world::{World, refused};
 use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
+use crate::clients::instance::NamedBy;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
@@ -86,13 +87,13 @@ impl World {
     ///
     /// Fails if the file cannot be written.
     pub fn save(&self, path: impl AsRef<std::path::Path>) -> Result<(), Error> {
-        self.engine().instance.save(path.as_ref()).map_err(refused)
+        self.engine().instance.save(path.as_ref(), NamedBy::Program).map_err(refused)
     }
 
     fn check_commands(&self, pattern: &Pattern) -> Result<(), Error> {
         let table = &self.engine().table;
         let is_known =
-            |name: &str| table.find_full(name.as_bytes()).is_some_and(|(_, row)| row.group != Group::Control);
+            |name: &str| table.find_full_original(name.as_bytes()).is_some_and(|row| row.group != Group::Control);
         match pattern.commands().iter().find(|name| !is_known(name)) {
             None => Ok(()),
             Some(name) => Err(Error::Refused(format!("there is no command '{name}' that a pattern can mean"))),

@@ -26,6 +26,10 @@ impl Fleet for Node {
         figures.collect()
     }
 
+    fn root(&self) -> Arc<Instance> {
+        Arc::clone(&self.root().instance)
+    }
+
     fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError> {
         if self.world(name)?.instance.acl.user(user).is_some() {
             return Ok(());

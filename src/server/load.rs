@@ -1,12 +1,15 @@
 //! Loading data from files before a server accepts connections.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::error::{Error, plain};
+use crate::base::files;
 use crate::clients::acl::Acl;
+use crate::clients::instance::Instance;
 use crate::clients::session::{Client, Flow, Peer, Session, Wait};
 use crate::clients::stats::Counters;
 use crate::data::keyspace::{Entry, hash_of};
@@ -15,12 +18,36 @@ use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
 use crate::protocol::{OwnedWords, first_error};
 
+/// How long a script may run, and how long the next bytes of a pipe may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The number of bytes that identify a file's format.
 const HEAD: u64 = 16;
 
 /// Loads a file: a Redis snapshot, or commands.
 pub(super) fn load(engine: &Arc<Engine>, path: &Path) -> Result<(), Error> {
     Loader { engine, path }.load()
+}
+
+/// Loads what an earlier server has kept in `dbfilename`, if there is such a file.
+pub(super) fn load_kept(engine: &Arc<Engine>) -> Result<(), Error> {
+    let Instance { config, log, .. } = &*engine.instance;
+    let path = config.path("dir").unwrap_or_default().join(config.path("dbfilename").unwrap_or_default());
+    let refused = |reason: String| Error::Load { path: path.clone(), line: None, reason };
+    match path.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refused(plain(&error))),
+        // A pipe would make the start wait.
+        Ok(found) if !found.is_file() => return Err(refused("it is no regular file".to_owned())),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(&path).map_err(|error| refused(plain(&error)))?;
+    if !is_snapshot(&bytes) {
+        return Err(refused("it is no snapshot".to_owned()));
+    }
+    Loader { engine, path: &path }.snapshot(&bytes)?;
+    log.notice(format!("DB loaded from disk: {}", path.display()));
+    Ok(())
 }
 
 struct Loader<'l> {
@@ -31,7 +58,7 @@ struct Loader<'l> {
 impl Loader<'_> {
     fn load(&self) -> Result<(), Error> {
         let unreadable = |error: std::io::Error| self.fault(None, plain(&error));
-        let mut file = File::open(self.path).map_err(unreadable)?;
+        let mut file = files::open_patiently(self.path, PATIENCE).map_err(unreadable)?;
         let mut head = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
         if !is_snapshot(&head) {
@@ -112,10 +139,21 @@ impl Loader<'_> {
     // ---- commands
 
     fn commands<R: BufRead>(&self, mut source: Source<R>) -> Result<(), Error> {
+        let scripts = &self.engine.instance.scripts;
+        scripts.limit_time(Some(PATIENCE));
+        let played = self.play(&mut source);
+        scripts.limit_time(None);
+        played
+    }
+
+    fn play<R: BufRead>(&self, source: &mut Source<R>) -> Result<(), Error> {
         let mut loader = CommandLoader::new(self.engine, self.path);
         loop {
             let played = match source.next() {
-                Ok(Some(words)) => loader.play(words),
+                Ok(Some(words)) => catch_unwind(AssertUnwindSafe(|| loader.play(words))).unwrap_or_else(|panic| {
+                    self.engine.instance.record_panic("while loading a file", &*panic);
+                    Err("the command makes the server panic, which is a bug in redouble".to_owned())
+                }),
                 Ok(None) => break,
                 Err(damage) => Err(text_of(damage)),
             };
@@ -131,6 +169,7 @@ impl Loader<'_> {
 fn text_of(damage: SourceError) -> String {
     match damage {
         SourceError::Quotes => "unbalanced quotes".to_owned(),
+        SourceError::TooLong => "the line is longer than 2 GB".to_owned(),
         SourceError::Cut => "the file ends in the middle of a command".to_owned(),
         SourceError::Protocol(error) => error.to_command_error().to_string(),
         SourceError::Io(error) => plain(&error),
@@ -159,6 +198,10 @@ impl<'p> CommandLoader<'p> {
     fn play(&mut self, words: &OwnedWords) -> Result<(), String> {
         self.reply.clear();
         let words = words.as_words();
+        if let Some(row) = self.engine.table.row_of(words).filter(|row| row.spec.needs_client()) {
+            let name = self.engine.table.full_name(row.spec);
+            return Err(format!("'{name}' is for clients of a running server, and not for a file"));
+        }
         let resolved = self.engine.resolve(words);
         let mut flow = self.engine.execute(&mut self.session, resolved, words, &mut self.reply, &mut self.fibers);
         loop {

@@ -9,7 +9,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
-use super::panics::catch_panics;
 use crate::clients::session::{Client, Session};
 
 /// The worker threads, shared by all instances.
@@ -38,9 +37,7 @@ impl Workers {
         let _entered = handle.enter();
         match socket.into_stream() {
             Ok(stream) => {
-                let (instance, id) = (Arc::clone(&engine.instance), session.client.id());
-                let connection = Connection::new(Arc::clone(node), thread, session, stream);
-                handle.spawn(catch_panics(connection, instance, move || format!("while serving client {id}")));
+                handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
             Err(_) => engine.disconnect(&mut session, &[]),
         }

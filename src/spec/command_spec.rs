@@ -42,9 +42,11 @@ pub struct CommandSpec {
     pub names_client: bool,
     /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
     pub refused_in_transaction_by_valkey_9: bool,
+    /// Needs a client, or a server that has started. See [`needs_client`](Self::needs_client).
+    pub for_clients: bool,
     /// For tests of servers only (COMMAND DOCS: `syscmd`).
     pub for_server_tests: bool,
-    /// The arguments that MONITOR and the journal hide.
+    /// The arguments that no record shows: see `redaction.rs`.
     pub secrets: Secrets,
     /// The arguments that are channels.
     pub channels: Channels,
@@ -81,6 +83,7 @@ impl CommandSpec {
             databases: DatabaseArgs::None,
             names_client: false,
             refused_in_transaction_by_valkey_9: false,
+            for_clients: false,
             for_server_tests: false,
             secrets: Secrets::None,
             channels: Channels::None,
@@ -99,6 +102,12 @@ impl CommandSpec {
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Whether the command makes sense for a client of a running server only, so that no file of commands can hold it.
+    pub fn needs_client(&self) -> bool {
+        let is_about_client = self.group == Group::Connection || self.has_flag(Flag::PubSub);
+        self.for_clients || (is_about_client && self.has_flag(Flag::NoScript))
     }
 
     /// The flags in the release that a profile imitates.
@@ -212,12 +221,22 @@ pub enum Secrets {
     Credentials,
     /// Those of the option AUTH (HELLO).
     Handshake,
-    /// All but the first (ACL SETUSER).
+    /// All (ACL SETUSER).
     UserRules,
     /// The values of secret settings (CONFIG SET).
     Settings,
     /// None, but the reply may contain secret settings (CONFIG GET).
     SettingsInReply,
+    /// None, but the reply is a password (ACL GENPASS).
+    Reply,
+    /// A script that may contain passwords, and what it is given (EVAL).
+    Script,
+    /// Those of a request that begins at this word (ACL DRYRUN).
+    Request {
+        at: usize,
+    },
+    /// Those of requests anywhere among the words (REDOUBLE).
+    Requests,
 }
 
 /// The arguments that are channels, for ACL checks.

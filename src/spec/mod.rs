@@ -4,6 +4,7 @@
 //! May use: `base`, `protocol`.
 //! Begin with [`CommandSpec`], the row, and [`Table::resolve`], which finds the row of a request.
 
+mod absent;
 mod args;
 mod command_docs;
 mod command_info;
@@ -12,9 +13,11 @@ mod key_spec;
 mod lock_effect;
 #[cfg(feature = "internals")]
 mod markdown;
+mod redaction;
 mod table;
 mod usage;
 
+pub use absent::{ABSENT, AbsentCommand};
 pub use args::Args;
 pub use command_docs::command_docs;
 pub use command_info::command_info;
@@ -28,6 +31,7 @@ pub use key_spec::{BeginSearch, FindKeys};
 pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 #[cfg(feature = "internals")]
 pub use markdown::markdown;
-pub use table::{NamedRequest, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
+pub use redaction::{REDACTED_REPLY, Redaction};
+pub use table::{NamedRequest, RenameError, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
 #[cfg(test)]
 pub use usage::{Argument, arguments};

@@ -32,9 +32,43 @@ impl RowId {
 /// A row with its id and its subcommands.
 #[derive(Clone)]
 pub struct Row {
+    /// The name that clients use for the command: that of the row, unless it was renamed. It stands here so that a
+    /// look-up compares it without a further load.
+    name: Arc<[u8]>,
     pub spec: &'static CommandSpec,
     pub id: RowId,
     pub subcommands: Vec<Row>,
+}
+
+impl Row {
+    pub fn new(spec: &'static CommandSpec, id: RowId, subcommands: Vec<Row>) -> Self {
+        Self { name: spec.name.as_bytes().into(), spec, id, subcommands }
+    }
+
+    #[inline]
+    fn is_called(&self, name: &[u8]) -> bool {
+        // Most clients send upper case, and an exact comparison is faster.
+        *self.name == *name || self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// Why `rename-command` is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameError {
+    /// There is no such command.
+    Unknown,
+    /// The new name is that of a command.
+    Taken,
+}
+
+impl RenameError {
+    /// Redis's text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "No such command in rename-command",
+            Self::Taken => "Target command name already exists",
+        }
+    }
 }
 
 /// The row that a request resolves to, of a command or a subcommand.
@@ -65,6 +99,7 @@ pub struct RequestKeys<'w> {
 #[derive(Clone)]
 pub struct Table {
     rows: Arc<[Row]>,
+    /// The numbers of the rows that clients can name. A command that `rename-command` removed is in no slot.
     slots: Arc<[u16; SLOTS]>,
     profile: Profile,
 }
@@ -76,15 +111,22 @@ impl Table {
     }
 
     fn of(rows: Vec<Row>, profile: Profile) -> Self {
-        let mut slots = [FREE; SLOTS];
-        for (index, row) in (0..FREE).zip(&rows) {
-            let mut slot = slot_of(row.spec.name.as_bytes());
-            while slots[slot] != FREE {
-                slot = (slot + 1) % SLOTS;
-            }
-            slots[slot] = index;
+        let slots = Arc::new(slots_of(&rows));
+        Self { rows: rows.into(), slots, profile }
+    }
+
+    /// Renames a command. Without a new name, no client can run it. Users' rules, statistics and COMMAND keep the
+    /// original name.
+    pub fn rename(&self, name: &[u8], new: &[u8]) -> Result<Self, RenameError> {
+        let mut rows = self.rows.to_vec();
+        let named = |name: &[u8]| rows.iter().position(|row| !name.is_empty() && row.is_called(name));
+        let row = named(name).ok_or(RenameError::Unknown)?;
+        // As in Redis, a command can be given the name that it has.
+        if named(new).is_some_and(|other| other != row) {
+            return Err(RenameError::Taken);
         }
-        Self { rows: rows.into(), slots: Arc::new(slots), profile }
+        rows[row].name = new.into();
+        Ok(Self::of(rows, self.profile))
     }
 
     /// The rows of all profiles: for journals of servers whose profile is unknown.
@@ -100,6 +142,23 @@ impl Table {
         &self.profile
     }
 
+    /// The rows of the commands that clients can run: all but those that were removed.
+    pub fn named_rows(&self) -> impl Iterator<Item = &'static CommandSpec> + '_ {
+        self.rows.iter().filter(|row| !row.name.is_empty()).map(|row| row.spec)
+    }
+
+    /// Finds a command by its original name, case-insensitively.
+    pub fn find_original(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        self.rows().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The name that clients use for a command, in upper case.
+    pub fn name_of(&self, row: &CommandSpec) -> String {
+        let found = self.rows.iter().find(|known| std::ptr::eq(known.spec, row));
+        let name = found.map_or(row.name.as_bytes(), |row| &row.name);
+        String::from_utf8_lossy(&name.to_ascii_uppercase()).into_owned()
+    }
+
     /// Finds a command by name, case-insensitively.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static CommandSpec> {
@@ -110,8 +169,7 @@ impl Table {
     fn row(&self, name: &[u8]) -> Option<&Row> {
         let mut slot = slot_of(name);
         while let Some(row) = self.rows.get(usize::from(self.slots[slot])) {
-            // Most clients send upper case, and an exact comparison is faster.
-            if row.spec.name.as_bytes() == name || row.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            if row.is_called(name) {
                 return Some(row);
             }
             slot = (slot + 1) % SLOTS;
@@ -133,10 +191,23 @@ impl Table {
 
     /// Finds a command by its full name (`get`, `client|list`). Also returns its container, if it has one.
     pub fn find_full(&self, name: &[u8]) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
+        self.find_full_by(name, |name| self.find(name))
+    }
+
+    /// The same by its original name.
+    pub fn find_full_original(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        Some(self.find_full_by(name, |name| self.find_original(name))?.1)
+    }
+
+    fn find_full_by(
+        &self,
+        name: &[u8],
+        find: impl Fn(&[u8]) -> Option<&'static CommandSpec>,
+    ) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
         match name.iter().position(|&byte| byte == b'|') {
-            None => Some((None, self.find(name)?)),
+            None => Some((None, find(name)?)),
             Some(bar) => {
-                let container = self.find(&name[..bar])?;
+                let container = find(&name[..bar])?;
                 Some((Some(container), self.find_sub(container, &name[bar + 1..])?))
             }
         }
@@ -166,7 +237,7 @@ impl Table {
 
     /// Resolves a request to its row without checking the arity.
     pub fn row_of(&self, words: Words<'_>) -> Option<ResolvedRow> {
-        let &Row { spec, id, ref subcommands } = self.row(words.get(0)?)?;
+        let &Row { spec, id, ref subcommands, .. } = self.row(words.get(0)?)?;
         match words.get(1) {
             Some(name) if spec.is_container => {
                 let mut subs = subcommands.iter().filter(|row| self.profile.has(row.spec.since));
@@ -206,7 +277,7 @@ impl Table {
             None => {
                 let mut text = b"ERR unknown subcommand '".to_vec();
                 text.extend_from_slice(clipped(name, 128));
-                text.extend_from_slice(format!("'. Try {} HELP.", container.name).as_bytes());
+                text.extend_from_slice(format!("'. Try {} HELP.", self.name_of(container)).as_bytes());
                 Err(CommandError::new(text))
             }
         }
@@ -234,6 +305,19 @@ impl Table {
         }
         CommandError::new(text)
     }
+}
+
+/// The rows by name.
+fn slots_of(rows: &[Row]) -> [u16; SLOTS] {
+    let mut slots = [FREE; SLOTS];
+    for (index, row) in (0..FREE).zip(rows).filter(|(_, row)| !row.name.is_empty()) {
+        let mut slot = slot_of(&row.name);
+        while slots[slot] != FREE {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = index;
+    }
+    slots
 }
 
 /// `container|subcommand`, as Redis has named subcommands since 7.0.

@@ -6,6 +6,8 @@
 mod audit;
 mod grammar;
 mod launch;
+mod persistence;
+mod rename_command;
 mod report;
 mod run;
 mod seed;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use redouble::{Error, Server};
+use redouble::{Builder, Error, Server};
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire};
@@ -47,6 +47,14 @@ fn wire(server: &Server) -> Wire {
 fn ok() -> Frame {
     Frame::status("OK")
 }
+
+/// A server whose clients name files in the temporary directories of the tests.
+fn writer() -> Builder {
+    Server::builder().enable_paths_outside_dir()
+}
+
+/// As flags.
+const ANYWHERE: [&str; 2] = ["--enable-paths-outside-dir", "yes"];
 
 // ---- commands
 
@@ -225,7 +233,7 @@ fn a_relative_path_is_relative_to_where_the_server_is_and_no_other_file_stays_be
 
 #[test]
 fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
-    let server = spawn();
+    let server = start(writer());
     let mut wire = wire(&server);
     let refused = "ERR the file '/nowhere/at/all.rdb' cannot be written: No such file or directory";
     assert_eq!(wire.ask("REDOUBLE SAVE /nowhere/at/all.rdb"), Frame::error(refused));
@@ -345,9 +353,9 @@ const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 fn whatever_there_is_comes_back_the_same_in_both_forms_and_on_every_kind_of_server() {
     let folder = Folder::new("round");
     for (seed, name) in ["redis-6.2", "redis-7.0", "redis-7.2", "redis-7.4", "valkey-9.1"].into_iter().enumerate() {
-        let flags = ["--compat", name, DEBUG[0], DEBUG[1]];
+        let flags = ["--compat", name, ANYWHERE[0], ANYWHERE[1], DEBUG[0], DEBUG[1]];
         // DEBUG needs no directive before 7.0.
-        let flags = if name == "redis-6.2" { &flags[..2] } else { &flags };
+        let flags = if name == "redis-6.2" { &flags[..4] } else { &flags };
         let server = ServerProcess::redouble(flags);
         let mut wire = Wire::connect(server.address());
         fill(&mut wire, &mut Dice::new(seed as u64 + 1), matches!(name, "redis-7.4" | "valkey-9.1"));
@@ -407,7 +415,7 @@ fn a_real_server_loads_what_was_saved_and_its_own_snapshot_is_loaded() {
 #[test]
 fn a_real_server_can_be_fed_with_what_was_saved_through_redis_cli() {
     let folder = Folder::new("fed");
-    let flags = ["--compat", "redis-7.0", DEBUG[0], DEBUG[1]];
+    let flags = ["--compat", "redis-7.0", DEBUG[0], DEBUG[1], ANYWHERE[0], ANYWHERE[1]];
     let ours = ServerProcess::redouble(&flags);
     let mut wire = Wire::connect(ours.address());
     fill(&mut wire, &mut Dice::new(21), false);
@@ -454,7 +462,7 @@ fn an_append_only_file_of_a_real_server_is_loaded() {
 #[test]
 fn commands_may_follow_a_snapshot_in_the_same_file() {
     let folder = Folder::new("preamble");
-    let server = spawn();
+    let server = start(writer());
     let path = folder.text("a.rdb");
     wire(&server).ask("SET a 1");
     assert_eq!(wire(&server).ask(&format!("REDOUBLE SAVE {path}")), ok());
@@ -467,7 +475,7 @@ fn commands_may_follow_a_snapshot_in_the_same_file() {
 #[test]
 fn keys_whose_time_is_up_are_neither_saved_nor_loaded() {
     let folder = Folder::new("overdue");
-    let server = spawn();
+    let server = start(writer());
     server.freeze();
     let mut wire = wire(&server);
     wire.ask("SET stays 1");
@@ -496,7 +504,7 @@ fn a_snapshot_that_does_not_fit_the_server_is_refused() {
         let builder = Server::builder().compat(profile(name)).databases(databases);
         builder.load(path).spawn().err().unwrap_or_else(|| panic!("{path} was loaded")).to_string()
     };
-    let server = start(Server::builder().compat(profile("redis-7.4")));
+    let server = start(writer().compat(profile("redis-7.4")));
     let mut wire = wire(&server);
     wire.ask("SELECT 2");
     wire.ask("HSET h f v");

@@ -50,6 +50,7 @@ macro_rules! alone {
 checked! {
     acl_default_user
     acl_log
+    acl_other_commands
     acl_permissions
     acl_users
     arity
@@ -98,6 +99,8 @@ checked! {
     monitor
     notifications
     object
+    output_limit
+    overdue
     protocol_errors
     pubsub
     pubsub_resp3
@@ -119,6 +122,7 @@ checked! {
     streams
     string_ranges
     strings
+    swapdb
     tracking
     transactions
     unblock
@@ -130,8 +134,11 @@ alone! {
     debug_alone
     field_lifetimes
     lifetimes
+    lists_7_2
+    not_persistent
     redis_7_2
     redis_7_2_scripts
+    redis_7_4_streams
     redis_8_lag
     redis_8_locks
     redis_8_numbers
@@ -151,12 +158,14 @@ alone! {
     redouble_save
     redouble_space
     sorted_sets_7_2
+    time_stands
     valkey_8_locks
     valkey_acl_databases
     valkey_clients
     valkey_cluster
     valkey_connection
     valkey_field_times
+    valkey_inline
     valkey_locks
     valkey_numbers
     valkey_polygons

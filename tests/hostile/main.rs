@@ -6,6 +6,12 @@
 
 mod busy;
 mod clients;
+mod files;
+mod libraries;
+mod log;
 mod powers;
+mod secrets;
+mod seeds;
 #[path = "../support/mod.rs"]
 mod support;
+mod worlds;

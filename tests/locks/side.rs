@@ -48,7 +48,7 @@ impl Side {
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         arguments.extend(["--bind", "127.0.0.1", "--save", ""]);
         if self.journal {
-            arguments.extend(["--journal", "yes", "--journal-size", "1gb"]);
+            arguments.extend(["--journal", "yes", "--journal-size", "1gb", "--enable-paths-outside-dir", "yes"]);
         }
         arguments.extend(directives);
         let program = self.program.to_str().ok_or("a server's path that is no text")?;

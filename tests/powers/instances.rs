@@ -104,7 +104,7 @@ fn an_instance_that_starts_empty_has_lost_its_memory_but_not_its_clock() {
 /// The lock auditor needs to know whether a restart has kept the locks.
 #[test]
 fn the_journal_says_when_an_instance_serves_again_and_whether_it_has_lost_its_memory() {
-    let server = Server::builder().port(0).spawn().expect("the server starts");
+    let server = Server::builder().port(0).enable_paths_outside_dir().spawn().expect("the server starts");
     let mut first = wire(&server);
     assert_eq!(first.ask("REDOUBLE JOURNAL ON"), ok());
     assert_eq!(first.ask("SET lock token"), ok());

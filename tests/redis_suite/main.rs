@@ -85,13 +85,20 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String>
     Ok(wanted)
 }
 
+/// redouble, keeping its data as redis-server does: the suite saves and reloads them.
+fn redouble() -> Side {
+    let mut side = Side::redouble();
+    side.arguments.extend(["--persist", "yes"].map(str::to_owned));
+    side
+}
+
 /// Whether every test that passes on redis-server passes on the server, too.
 fn compare(wanted: Wanted) -> Result<bool, String> {
     if !wanted.all && wanted.units.is_empty() {
         println!("redis_suite: run by `make redis-suite`");
         return Ok(true);
     }
-    let ours = wanted.server.map_or_else(|| Ok(Side::redouble()), |described| Side::named(&described))?;
+    let ours = wanted.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
     let sides = [Side::redis()?, Side { journal: false, ..ours }];
     let version = sides[0].name.rsplit(' ').next().unwrap_or_default();
     if !version.starts_with(RELEASE) {

@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
+use super::wait_until;
 use super::wire::PATIENCE;
 
 /// A server process that is killed on drop.
@@ -34,6 +36,22 @@ impl ServerProcess {
     pub fn redouble(arguments: &[&str]) -> Self {
         let binary = env!("CARGO_BIN_EXE_redouble");
         Self::program(binary, arguments).unwrap_or_else(|error| panic!("{binary}: {error}"))
+    }
+
+    /// Starts this project's binary with its log in a file.
+    pub fn redouble_logging_to(log: &Path, arguments: &[&str]) -> Self {
+        let port = free_port();
+        let child = Command::new(env!("CARGO_BIN_EXE_redouble"))
+            .args(["--port", &port.to_string(), "--logfile", log.to_str().expect("a path that is text")])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        let server = Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) };
+        wait_until("the server to be ready", || {
+            std::fs::read_to_string(log).is_ok_and(|text| text.contains("Ready to accept connections"))
+        });
+        server
     }
 
     /// Starts any program that takes a server's directives and prints when it is ready.

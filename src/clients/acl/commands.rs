@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::RuleError;
 use crate::base::profile::Profile;
 use crate::protocol::{Words, until_nul};
-use crate::spec::{Category, CommandSpec, Flag, Table, full_name};
+use crate::spec::{ABSENT, AbsentCommand, Category, CommandSpec, Flag, Group, Table, full_name};
 
-/// The numbered commands of one server, including subcommands.
+/// The numbered commands of one server, including subcommands, and those that only rules know.
 #[derive(Default)]
 pub struct Commands {
     entries: Vec<Entry>,
@@ -19,6 +19,7 @@ pub struct Commands {
 }
 
 struct Entry {
+    row: &'static CommandSpec,
     /// The full name: `get`, `client|list`.
     name: String,
     categories: u32,
@@ -31,23 +32,53 @@ struct Entry {
 
 impl Commands {
     pub fn new(table: &Table) -> Self {
-        let mut commands = Self { profile: *table.profile(), ..Self::default() };
+        let profile = table.profile();
+        let mut commands = Self { profile: *profile, ..Self::default() };
+        let absent = |container: Option<&'static str>| {
+            let of_container = move |absent: &&AbsentCommand| absent.container == container;
+            ABSENT.iter().filter(of_container).filter(|absent| absent.is_in(profile))
+        };
         for row in table.rows() {
-            commands.add(row, row.name.to_ascii_lowercase(), false, table.subs(row).count());
-            for sub in table.subs(row) {
-                commands.add(sub, full_name(row, sub), true, 0);
-            }
+            let missing: Vec<_> =
+                absent(Some(row.name)).filter(|sub| table.find_sub(row, sub.spec.name.as_bytes()).is_none()).collect();
+            commands.add(row, row.all_categories(profile), None, table.subs(row).count() + missing.len());
+            table.subs(row).for_each(|sub| commands.add(sub, sub.all_categories(profile), Some(row), 0));
+            missing.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(row), 0));
+        }
+        for command in absent(None).filter(|command| table.find_original(command.spec.name.as_bytes()).is_none()) {
+            let subs: Vec<_> = absent(Some(command.spec.name)).collect();
+            commands.add(&command.spec, command.categories(profile), None, subs.len());
+            subs.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(&command.spec), 0));
         }
         commands
     }
 
-    fn add(&mut self, row: &'static CommandSpec, name: String, is_sub: bool, subs: usize) {
+    fn add(
+        &mut self,
+        row: &'static CommandSpec,
+        categories: Vec<Category>,
+        container: Option<&CommandSpec>,
+        subs: usize,
+    ) {
         let number = self.entries.len();
+        let name = container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row));
         self.by_row.insert(std::ptr::from_ref(row).addr(), number);
         self.by_name.insert(name.clone(), number);
-        let categories = row.all_categories(&self.profile).iter().fold(0, |mask, category| mask | bit(*category));
+        let categories = categories.into_iter().fold(0, |mask, category| mask | bit(category));
         let no_auth = row.has_flag(Flag::NoAuth);
-        self.entries.push(Entry { name, categories, is_sub, subs, no_auth });
+        self.entries.push(Entry { row, name, categories, is_sub: container.is_some(), subs, no_auth });
+    }
+
+    /// The row and the full name of the command that a request would run if this server had it.
+    pub fn absent_row(&self, words: Words<'_>) -> Option<(&'static CommandSpec, &str)> {
+        let name = words.get(0)?;
+        let command = self.find(name)?;
+        let found = match words.get(1) {
+            Some(sub) if self.entries[command].subs > 0 => self.find(&[name, b"|", sub].concat())?,
+            _ => command,
+        };
+        let Entry { row, name, .. } = &self.entries[found];
+        ABSENT.iter().any(|absent| std::ptr::eq(&absent.spec, *row)).then_some((row, name))
     }
 
     pub fn profile(&self) -> &Profile {
@@ -260,7 +291,9 @@ impl CommandSet {
             let mut found: Option<(usize, usize, Category)> = None;
             for category in Category::ALL.iter().copied().filter(|category| !best.contains(category)) {
                 let members = commands.entries.iter().enumerate();
-                let members = members.filter(|(_, entry)| entry.categories & bit(category) != 0);
+                // The commands of no real server do not tip the balance.
+                let counts = |entry: &Entry| entry.row.group != Group::Control && entry.categories & bit(category) != 0;
+                let members = members.filter(|(_, entry)| counts(entry));
                 let (on, off): (Vec<_>, Vec<_>) = members.partition(|(number, _)| left.has(*number));
                 let (same, differing) = if self.future { (off.len(), on.len()) } else { (on.len(), off.len()) };
                 let is_better =

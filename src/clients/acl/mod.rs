@@ -297,7 +297,7 @@ impl Acl {
     /// Replaces all users by those in a file, or none if the file has errors. Returns the removed users. As in Redis
     /// 7.0, these are all except the default user, even if the file has a user of the same name.
     pub fn load(&self, path: &Path) -> Result<Vec<Arc<User>>, Vec<u8>> {
-        let text = std::fs::read(path).map_err(|error| {
+        let text = crate::base::files::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{}': {}", path.display(), plain(&error)).into_bytes()
         })?;
         let mut loaded = file::parse(&self.commands, self.all_channels(), &text, &path.display())?;

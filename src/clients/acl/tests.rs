@@ -37,8 +37,7 @@ const CONFIG: &[CommandSpec] =
 fn rows() -> Vec<Row> {
     let numbered = |specs: &'static [CommandSpec], first: usize| {
         let rows = specs.iter().enumerate();
-        rows.map(|(place, spec)| Row { spec, id: RowId::new(first + place), subcommands: Vec::new() })
-            .collect::<Vec<_>>()
+        rows.map(|(place, spec)| Row::new(spec, RowId::new(first + place), Vec::new())).collect::<Vec<_>>()
     };
     let mut rows = numbered(ROWS, 0);
     rows[ROWS.len() - 1].subcommands = numbered(CONFIG, ROWS.len());

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 
 use super::Live;
-use crate::base::profile::Since;
+use crate::base::profile::{Profile, Since};
 use crate::protocol::parse_integer;
+
+/// Older than every profile.
+const EVER: Since = Since::redis(1, 0, 0);
 
 /// Why a value is refused.
 pub type Reason = Cow<'static, str>;
@@ -21,12 +24,20 @@ pub struct Directive {
     /// An older name, which CONFIG GET lists besides the present one.
     pub alias: Option<&'static str>,
     pub kind: SettingKind,
+    /// The syntax in later releases.
+    pub later_kind: Option<(Since, SettingKind)>,
     pub default: &'static str,
     pub change: Change,
     /// The release that added the name. An alias is older than every profile.
     pub since: Since,
-    /// Shown only for its full name, so that CONFIG GET * looks like Redis's.
-    pub hidden: bool,
+    /// The release that removed the directive.
+    pub until: Option<Since>,
+    /// A newer name, and the release that added it. From then on, this name is the alias.
+    pub later_name: Option<(Since, &'static str)>,
+    /// Defaults of later releases. The last one that a profile has replaces `default`.
+    pub later_defaults: &'static [(Since, &'static str)],
+    /// The release since which it is shown only for its full name, so that CONFIG GET * looks like Redis's.
+    pub hidden: Option<Since>,
     /// Why only the default is accepted. A refusal is better than a setting without effect.
     pub unsupported: Option<&'static str>,
     /// Applies a new value to the code that reads it.
@@ -75,10 +86,14 @@ impl Directive {
             name,
             alias: None,
             kind,
+            later_kind: None,
             default,
             change: Change::Anytime,
-            since: Since::redis(1, 0, 0),
-            hidden: false,
+            since: EVER,
+            until: None,
+            later_name: None,
+            later_defaults: &[],
+            hidden: None,
             unsupported: None,
             carry: None,
             shown: None,
@@ -110,8 +125,32 @@ impl Directive {
         self
     }
 
-    pub(super) const fn hidden(mut self) -> Self {
-        self.hidden = true;
+    pub(super) const fn until(mut self, until: Since) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    pub(super) const fn later_kind(self, since: Since, kind: SettingKind) -> Self {
+        // The old kind has no destructor, but the compiler cannot tell.
+        Self { later_kind: Some((since, kind)), ..self }
+    }
+
+    pub(super) const fn later_name(mut self, since: Since, name: &'static str) -> Self {
+        self.later_name = Some((since, name));
+        self
+    }
+
+    pub(super) const fn later_defaults(mut self, defaults: &'static [(Since, &'static str)]) -> Self {
+        self.later_defaults = defaults;
+        self
+    }
+
+    pub(super) const fn hidden(self) -> Self {
+        self.hidden_since(EVER)
+    }
+
+    pub(super) const fn hidden_since(mut self, since: Since) -> Self {
+        self.hidden = Some(since);
         self
     }
 
@@ -130,13 +169,38 @@ impl Directive {
         self
     }
 
+    /// The names in all profiles.
+    pub fn all_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.later_name.map(|(_, name)| name).into_iter().chain([self.name]).chain(self.alias)
+    }
+
+    /// The default in the release that a profile imitates.
+    pub fn default_in(&self, profile: &Profile) -> &'static str {
+        let later = self.later_defaults.iter().rev().find(|(since, _)| profile.has(*since));
+        later.map_or(self.default, |(_, default)| default)
+    }
+
+    /// Whether CONFIG GET lists the directive for a pattern.
+    pub fn is_listed(&self, profile: &Profile) -> bool {
+        !self.hidden.is_some_and(|since| profile.has(since))
+    }
+
+    /// The names in a profile, the present one first.
+    pub fn names(&self, profile: &Profile) -> impl Iterator<Item = &'static str> + use<> {
+        let is_gone = self.until.is_some_and(|until| profile.has(until));
+        let later = self.later_name.filter(|(since, _)| profile.has(*since)).map(|(_, name)| name);
+        let name = profile.has(self.since).then_some(self.name);
+        later.into_iter().chain(name).chain(self.alias).filter(move |_| !is_gone)
+    }
+
     pub fn takes_several_words(&self) -> bool {
         matches!(self.kind, SettingKind::Words(_))
     }
 
     /// Parses a value, and returns it in its form for CONFIG GET.
-    pub fn read(&self, words: &[&[u8]], current: &[u8]) -> Result<Vec<u8>, Reason> {
-        let value = match (&self.kind, words) {
+    pub fn read(&self, words: &[&[u8]], current: &[u8], profile: &Profile) -> Result<Vec<u8>, Reason> {
+        let later = self.later_kind.as_ref().filter(|(since, _)| profile.has(*since));
+        let value = match (later.map_or(&self.kind, |(_, kind)| kind), words) {
             (SettingKind::Words(read), _) => read(words, current)?,
             (kind, [word]) => kind.read(word)?,
             _ => return Err("wrong number of arguments".into()),

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::directive::Directive;
 use super::table::TABLE;
-use super::{Config, Reason, contradiction, find, names, store, value_of};
+use super::{Config, Reason, Rename, contradiction, find, store, value_of};
 use crate::base::error::plain;
 use crate::base::profile::Profile;
 use crate::protocol::split_line;
@@ -47,12 +48,13 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
     // The profile decides which directives exist, so its line is parsed first, wherever it is.
     let mut loader = Loader { config: Config { file, ..config }, profile, save_seen: false };
     loader.find_profile(&lines)?;
+    loader.config.imitate(loader.profile);
     let names = |line: &Line, name: &[u8]| {
         line.words.as_ref().is_ok_and(|words| words.first().is_some_and(|first| first.eq_ignore_ascii_case(name)))
     };
     let pubsub_default_given = lines.iter().any(|line| names(line, b"acl-pubsub-default"));
     for line in lines {
-        if let Err(reason) = line.words.and_then(|words| loader.apply(&words)) {
+        if let Err(reason) = line.words.and_then(|words| loader.apply(&words, (line.number, &line.text))) {
             return Err(LoadError { line: Some((line.number, line.text)), reason, profile: loader.profile });
         }
     }
@@ -76,7 +78,7 @@ pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Pr
 pub fn directive_names() -> impl Iterator<Item = &'static str> {
     // Parsed, but no parameters of CONFIG.
     const OTHERS: [&str; 6] = ["include", "loadmodule", "rename-command", "sentinel", "threads", "user"];
-    TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.alias)).chain(OTHERS)
+    TABLE.iter().flat_map(Directive::all_names).chain(OTHERS)
 }
 
 /// Splits text into lines, and inserts the lines of included files.
@@ -134,6 +136,15 @@ fn read_included(pattern: &[u8], depth: usize) -> Result<Vec<Vec<u8>>, Reason> {
     files.iter().map(|file| read(file)).collect()
 }
 
+/// Makes a missing directory, as for every file that the server writes.
+fn make_directory(path: &Path) -> Result<(), Reason> {
+    if path.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path)
+        .map_err(|error| format!("'{}' does not exist and cannot be made: {}", path.display(), plain(&error)).into())
+}
+
 struct Loader {
     config: Config,
     profile: Profile,
@@ -157,10 +168,15 @@ impl Loader {
         Ok(())
     }
 
-    fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), Reason> {
+    fn apply(&mut self, words: &[Vec<u8>], line: (usize, &[u8])) -> Result<(), Reason> {
         let [name, values @ ..] = words else { return Ok(()) };
         if name.eq_ignore_ascii_case(b"user") && !values.is_empty() {
             return self.declare_user(values);
+        }
+        if let ([original, new], true) = (values, name.eq_ignore_ascii_case(b"rename-command")) {
+            let line = (line.0, line.1.to_vec());
+            self.config.renames.push(Rename { name: original.clone(), new: new.clone(), line });
+            return Ok(());
         }
         let Some((place, _)) = find(name, &self.profile) else { return self.apply_other(name, values.len()) };
         let row = &TABLE[place];
@@ -175,7 +191,12 @@ impl Loader {
         if !row.takes_several_words() && values.len() != 1 {
             return Err("wrong number of arguments".into());
         }
-        let mut value = row.read(&values, &before)?;
+        if row.name == "dir"
+            && let [path] = values.as_slice()
+        {
+            make_directory(&super::table::path(path))?;
+        }
+        let mut value = row.read(&values, &before, &self.profile)?;
         if row.name == "save" {
             if self.save_seen && !value.is_empty() && !before.is_empty() {
                 value = [before.as_slice(), &value].join(&b' ');
@@ -187,6 +208,8 @@ impl Loader {
             value = [before.as_slice(), &value].join(&b' ');
         }
         store(&mut stored, &self.config.live, place, value);
+        drop(stored);
+        self.config.named.insert(place);
         Ok(())
     }
 
@@ -203,27 +226,31 @@ impl Loader {
     }
 
     /// Directives that Redis parses but does not list as parameters.
-    fn apply_other(&self, name: &[u8], values: usize) -> Result<(), Reason> {
-        const OUTLIVED: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+    fn apply_other(&mut self, name: &[u8], values: usize) -> Result<(), Reason> {
+        // Servers accept these without a word after they were removed.
+        const OUTLIVED: [&str; 7] = [
+            "dynamic-hz",
+            "events-per-io-thread",
+            "io-threads-do-reads",
+            "list-max-ziplist-entries",
+            "list-max-ziplist-value",
+            "lua-replicate-commands",
+            "sanitize-dump-payload",
+        ];
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         match (name.as_str(), values) {
             (name, 1) if OUTLIVED.contains(&name) => Ok(()),
             ("loadmodule", 1..) => Err("this server loads no modules".into()),
-            ("rename-command", 2) => Err("this server renames no commands".into()),
             ("sentinel", _) => Err("sentinel directive while not in sentinel mode".into()),
-            _ if self.is_newer(&name) => Err(format!("{} does not have this directive", self.profile).into()),
-            _ => Err("Bad directive or wrong number of arguments".into()),
+            _ => match TABLE.iter().flat_map(Directive::all_names).find(|known| *known == name) {
+                Some(known) => {
+                    self.config.foreign.push(known);
+                    Ok(())
+                }
+                None => Err("Bad directive or wrong number of arguments".into()),
+            },
         }
     }
-
-    /// Whether another profile has a directive that this one lacks.
-    fn is_newer(&self, name: &str) -> bool {
-        TABLE.iter().any(|row| row.name == name) && names_of_all(name, &self.profile)
-    }
-}
-
-fn names_of_all(name: &str, profile: &Profile) -> bool {
-    !TABLE.iter().any(|row| names(row, profile).any(|known| known == name))
 }
 
 #[cfg(test)]

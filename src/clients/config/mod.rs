@@ -5,12 +5,13 @@
 
 mod directive;
 mod file;
+mod no_effect;
 mod output_limit;
 mod rewrite;
 mod special;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
@@ -124,16 +125,35 @@ impl Live {
 /// The configuration of one server.
 #[derive(Default)]
 pub struct Config {
-    /// The values that differ from the default, by row index.
     values: Mutex<Values>,
     live: Live,
     /// The target of CONFIG REWRITE.
     file: Option<PathBuf>,
+    /// The rows of the directives that the file or a flag names.
+    named: BTreeSet<usize>,
+    /// Directives that the file or a flag names, and that only other profiles have.
+    foreign: Vec<&'static str>,
     /// The users that the file declares: names and rules.
     users: Vec<Vec<Vec<u8>>>,
+    /// The commands that the file renames, in its order.
+    renames: Vec<Rename>,
 }
 
-type Values = BTreeMap<usize, Vec<u8>>;
+/// A `rename-command`. Whether there is such a command is checked when the commands are known.
+pub struct Rename {
+    pub name: Vec<u8>,
+    /// Empty if the command is removed.
+    pub new: Vec<u8>,
+    /// The number and the text of its line.
+    pub line: (usize, Vec<u8>),
+}
+
+/// The values that differ from the defaults of a profile, by row index.
+#[derive(Clone, Default)]
+struct Values {
+    profile: Profile,
+    changed: BTreeMap<usize, Vec<u8>>,
+}
 
 /// All settings at some time.
 #[derive(Clone, Default)]
@@ -155,9 +175,11 @@ impl Config {
     /// share.
     pub fn copy(&self) -> Self {
         let copy = Self::default();
+        let own = self.values().clone();
+        copy.imitate(own.profile);
         let mut values = copy.values();
-        for (place, value) in &*self.values() {
-            store(&mut values, &copy.live, *place, value.clone());
+        for (place, value) in own.changed {
+            store(&mut values, &copy.live, place, value);
         }
         for name in ["aclfile", "unixsocket"] {
             if let Some(place) = find_row(name.as_bytes()) {
@@ -168,6 +190,18 @@ impl Config {
         copy
     }
 
+    /// Takes the defaults of a profile for what is not set.
+    pub fn imitate(&self, profile: Profile) {
+        let mut values = self.values();
+        values.profile = profile;
+        for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| !row.later_defaults.is_empty()) {
+            let value = value_of(&values, place);
+            if let Some(carry) = row.carry {
+                carry(&self.live, &value);
+            }
+        }
+    }
+
     /// The configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
@@ -176,6 +210,11 @@ impl Config {
     /// The users that the configuration declares: names and rules.
     pub fn users(&self) -> &[Vec<Vec<u8>>] {
         &self.users
+    }
+
+    /// The commands that `rename-command` renames, in their order.
+    pub fn renames(&self) -> &[Rename] {
+        &self.renames
     }
 
     /// A setting in its form for CONFIG GET. Empty for an unknown name.
@@ -213,6 +252,13 @@ impl Config {
         crate::protocol::split_line(&self.value(name)).unwrap_or_default()
     }
 
+    /// The save points: seconds, and the changes that are enough after so many.
+    pub fn save_points(&self) -> Vec<(i64, u64)> {
+        let value = self.text("save");
+        let numbers: Vec<i64> = value.split(' ').filter_map(|word| word.parse().ok()).collect();
+        numbers.chunks_exact(2).map(|pair| (pair[0], pair[1].unsigned_abs())).collect()
+    }
+
     /// The lock auditor's scope.
     pub fn lock_scope(&self) -> Scope {
         // The values were validated when they were set.
@@ -241,11 +287,12 @@ impl Config {
     /// Restores all settings.
     pub fn restore(&self, settings: &Settings) {
         let mut values = self.values();
-        let changed: Vec<usize> = values.keys().copied().collect();
-        for place in changed.into_iter().filter(|place| !settings.0.contains_key(place)) {
-            store(&mut values, &self.live, place, TABLE[place].default.as_bytes().to_vec());
+        let changed: Vec<usize> = values.changed.keys().copied().collect();
+        for place in changed.into_iter().filter(|place| !settings.0.changed.contains_key(place)) {
+            let default = default_of(&values, place);
+            store(&mut values, &self.live, place, default);
         }
-        for (place, value) in &settings.0 {
+        for (place, value) in &settings.0.changed {
             store(&mut values, &self.live, *place, value.clone());
         }
     }
@@ -258,12 +305,20 @@ impl Config {
             return found.into_iter().collect();
         }
         let mut found = Vec::new();
-        for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| !row.hidden) {
-            for name in names(row, profile).filter(|name| crate::base::glob::matches(pattern, name.as_bytes(), true)) {
+        for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| row.is_listed(profile)) {
+            for name in row.names(profile).filter(|name| crate::base::glob::matches(pattern, name.as_bytes(), true)) {
                 found.push((name.as_bytes().to_vec(), shown_value(&values, place)));
             }
         }
         found
+    }
+
+    /// Whether a parameter of CONFIG SET concerns the whole process, or its files.
+    pub fn is_of_process(&self, name: &[u8], profile: &Profile) -> bool {
+        find(name, profile).is_some_and(|(place, _)| {
+            let row = &TABLE[place];
+            matches!(row.change, Change::Protected) || ["maxclients", "loglevel"].contains(&row.name)
+        })
     }
 
     /// CONFIG SET: sets all of the pairs, or none.
@@ -293,10 +348,10 @@ impl Config {
         for (at, ((place, name), (_, value))) in named.iter().zip(pairs).enumerate() {
             let row = &TABLE[*place];
             let before = value_of(&after, *place);
-            let read = row.read(&words_of(row, value), &before);
+            let read = row.read(&words_of(row, value), &before, profile);
             let checked = read.and_then(|new| if new == before { Ok(new) } else { check(row, &new).map(|()| new) });
             match checked {
-                Ok(new) => after.insert(*place, new),
+                Ok(new) => after.changed.insert(*place, new),
                 Err(reason) => {
                     self.take_back(&mut values, &named[..=at]);
                     return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
@@ -308,7 +363,7 @@ impl Config {
             let name = named.iter().map(|(_, name)| *name).find(about_memory).unwrap_or("maxmemory");
             return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
         }
-        for (place, value) in after {
+        for (place, value) in after.changed {
             store(&mut values, &self.live, place, value);
         }
         Ok(())
@@ -373,15 +428,19 @@ fn store(values: &mut Values, live: &Live, place: usize, value: Vec<u8>) {
     if let Some(carry) = row.carry {
         carry(live, &value);
     }
-    if value == row.default.as_bytes() {
-        values.remove(&place);
+    if value == default_of(values, place) {
+        values.changed.remove(&place);
     } else {
-        values.insert(place, value);
+        values.changed.insert(place, value);
     }
 }
 
+fn default_of(values: &Values, place: usize) -> Vec<u8> {
+    TABLE[place].default_in(&values.profile).as_bytes().to_vec()
+}
+
 fn value_of(values: &Values, place: usize) -> Vec<u8> {
-    values.get(&place).cloned().unwrap_or_else(|| TABLE[place].default.as_bytes().to_vec())
+    values.changed.get(&place).cloned().unwrap_or_else(|| default_of(values, place))
 }
 
 fn shown_value(values: &Values, place: usize) -> Vec<u8> {
@@ -393,18 +452,12 @@ fn value_of_name(values: &Values, name: &str) -> Vec<u8> {
     find_row(name.as_bytes()).map(|place| value_of(values, place)).unwrap_or_default()
 }
 
-/// The names of a directive in a profile.
-fn names(row: &Directive, profile: &Profile) -> impl Iterator<Item = &'static str> {
-    let name = profile.has(row.since).then_some(row.name);
-    name.into_iter().chain(row.alias)
-}
-
 /// A directive of a profile: its row index and the name by which it was found.
 fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
     // This server's name of Redis's I/O threads, which is listed only under Redis's name.
     let name = if name.eq_ignore_ascii_case(b"threads") { b"io-threads" } else { name };
     TABLE.iter().enumerate().find_map(|(place, row)| {
-        let found = names(row, profile).find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        let found = row.names(profile).find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some((place, found))
     })
 }

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use crate::base::clock::Millis;
+use crate::protocol::LARGEST_REPLY;
 
-/// The limits of one class of clients. 0 is no limit.
+/// The limits of one class of clients. 0 is no limit but that of replies.
 pub struct OutputLimit {
     /// A client with more unsent output is closed.
     hard: AtomicUsize,
@@ -17,6 +18,9 @@ impl OutputLimit {
     /// Redis counts only what exceeds the 16 KiB reply buffer that every client has.
     const FREE: usize = 16 << 10;
 
+    /// The most unsent output of a client that has yet to authenticate.
+    pub const UNAUTHENTICATED: usize = Self::FREE + 1024;
+
     pub fn new(hard: usize, soft: usize, seconds: i64) -> Self {
         let limit = Self { hard: AtomicUsize::new(0), soft: AtomicUsize::new(0), seconds: AtomicI64::new(0) };
         limit.set(hard, soft, seconds);
@@ -25,7 +29,7 @@ impl OutputLimit {
 
     pub(super) fn set(&self, hard: usize, soft: usize, seconds: i64) {
         let passed_at = |bytes: usize| if bytes == 0 { usize::MAX } else { bytes.saturating_add(Self::FREE) };
-        self.hard.store(passed_at(hard), Ordering::Relaxed);
+        self.hard.store(passed_at(hard).min(LARGEST_REPLY), Ordering::Relaxed);
         self.soft.store(passed_at(soft), Ordering::Relaxed);
         self.seconds.store(seconds, Ordering::Relaxed);
     }
@@ -56,10 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_limit_is_never_passed() {
+    fn no_limit_is_passed_by_no_more_than_replies_can_have() {
         let limit = OutputLimit::new(0, 0, 0);
-        assert!(!limit.is_hard_passed(usize::MAX - 1) && !limit.is_soft_passed(usize::MAX - 1));
-        assert_eq!(limit.notice(), usize::MAX);
+        assert!(!limit.is_hard_passed(LARGEST_REPLY) && !limit.is_soft_passed(usize::MAX - 1));
+        assert!(limit.is_hard_passed(LARGEST_REPLY + 1));
+        assert_eq!(limit.notice(), LARGEST_REPLY);
     }
 
     #[test]

@@ -176,21 +176,23 @@ pub(super) fn percentiles(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> 
 
 /// The behaviour on a signal: any of several words, two of which exclude each other.
 pub(super) fn on_signal(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
-    const NAMES: &[&str] = &["default", "save", "nosave", "now", "force"];
-    let mut chosen = [false; 5];
+    signal_options(&["default", "save", "nosave", "now", "force"], words)
+}
+
+/// The same with the words of Valkey.
+pub(super) fn on_signal_of_valkey(words: &[&[u8]], _: &[u8]) -> Result<Vec<u8>, Reason> {
+    signal_options(&["default", "save", "nosave", "now", "force", "safe", "failover"], words)
+}
+
+fn signal_options(names: &[&'static str], words: &[&[u8]]) -> Result<Vec<u8>, Reason> {
     if words.is_empty() {
-        choose(NAMES, b"")?;
+        choose(names, b"")?;
     }
-    for word in words {
-        let name = choose(NAMES, word)?;
-        for (at, candidate) in NAMES.iter().enumerate() {
-            chosen[at] |= *candidate == name;
-        }
-    }
-    if chosen[1] && chosen[2] {
+    let chosen = words.iter().map(|word| choose(names, word)).collect::<Result<Vec<_>, _>>()?;
+    if chosen.contains(&"save") && chosen.contains(&"nosave") {
         return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
     }
-    let names: Vec<_> = NAMES.iter().zip(chosen).skip(1).filter(|(_, chosen)| *chosen).map(|(name, _)| *name).collect();
+    let names: Vec<_> = names.iter().skip(1).copied().filter(|name| chosen.contains(name)).collect();
     Ok(if names.is_empty() { b"default".to_vec() } else { names.join(" ").into_bytes() })
 }
 
@@ -251,6 +253,40 @@ pub(super) fn host_name(word: &[u8]) -> Result<(), &'static str> {
     } else {
         Err("Hostnames may only contain alphanumeric characters, hyphens or dots")
     }
+}
+
+pub(super) fn ip_v4(word: &[u8]) -> Result<(), &'static str> {
+    address::<std::net::Ipv4Addr>(word).ok_or("Invalid IPv4 address")
+}
+
+pub(super) fn ip_v6(word: &[u8]) -> Result<(), &'static str> {
+    address::<std::net::Ipv6Addr>(word).ok_or("Invalid IPv6 address")
+}
+
+fn address<A: std::str::FromStr>(word: &[u8]) -> Option<()> {
+    let is_right = word.is_empty() || std::str::from_utf8(word).is_ok_and(|text| text.parse::<A>().is_ok());
+    is_right.then_some(())
+}
+
+pub(super) fn hash_seed(word: &[u8]) -> Result<(), &'static str> {
+    const MOST: usize = 16;
+    if word.len() <= MOST { Ok(()) } else { Err("hash-seed must be less than or equal to 16 characters") }
+}
+
+/// An amount of memory, or -1 for no limit.
+pub(super) fn signed_memory(word: &[u8]) -> Result<Vec<u8>, Reason> {
+    let amount = |word| parse_memory(word).ok_or("argument must be a memory value");
+    let value = match word {
+        [b'-', digits @ ..] => -i128::from(amount(digits)?),
+        digits => i128::from(amount(digits)?),
+    };
+    within(value, -1, i128::from(i64::MAX))?;
+    Ok(value.to_string().into_bytes())
+}
+
+pub(super) fn node_name(word: &[u8]) -> Result<(), &'static str> {
+    let is_wrong = |byte: &u8| b"!#$%&()*+:;<>?@[]{|}~".contains(byte);
+    if word.iter().any(is_wrong) { Err("Announced human node name contained invalid character") } else { Ok(()) }
 }
 
 pub(super) fn dump_file_name(word: &[u8]) -> Result<(), &'static str> {

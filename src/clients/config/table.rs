@@ -18,6 +18,8 @@ const LONG_MEMORY: u64 = i64::MAX as u64;
 const PERMISSION: &[&str] = &["no", "yes", "local"];
 const SEVEN: Since = Since::redis(7, 0, 0);
 const NO_TLS: &str = "this server speaks no TLS";
+const NO_RDMA: &str = "this server speaks no RDMA";
+const NO_MPTCP: &str = "this server speaks no Multipath TCP";
 const LISTENING: &str = "this server cannot change where it listens while it runs";
 const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc like the \
      one shipped by default with the Redis source distribution";
@@ -49,9 +51,10 @@ pub(super) static TABLE: &[Directive] = &[
     custom("dir", "", special::directory).protected(),
     text("logfile", "").at_start(),
     choice("loglevel", "notice", &["debug", "verbose", "notice", "warning"])
+        .later_kind(SEVEN_2, SettingKind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]))
         .mirrored(|live, value| live.log_level.store(level(value), Relaxed)),
     switch("syslog-enabled", "no").at_start(),
-    text("syslog-ident", "redis").at_start(),
+    text("syslog-ident", "redis").at_start().later_defaults(&[(VALKEY_8, "valkey")]),
     choice(
         "syslog-facility",
         "local0",
@@ -63,9 +66,9 @@ pub(super) static TABLE: &[Directive] = &[
     checked("proc-title-template", "{title} {listen-addr} {server-mode}", special::title_template),
     custom("databases", "16", special::databases).at_start(),
     integer("io-threads", "1", 1, 128).at_start(),
-    switch("io-threads-do-reads", "no").at_start(),
+    switch("io-threads-do-reads", "no").at_start().until(BOTH_8_0),
     custom("hz", "10", special::hz),
-    switch("dynamic-hz", "yes"),
+    switch("dynamic-hz", "yes").until(VALKEY_9),
     choice("enable-debug-command", "no", PERMISSION)
         .at_start()
         .since(SEVEN)
@@ -73,12 +76,12 @@ pub(super) static TABLE: &[Directive] = &[
     choice("enable-module-command", "no", PERMISSION).at_start().since(SEVEN),
     choice("enable-protected-configs", "no", PERMISSION).at_start().since(SEVEN),
     integer("shutdown-timeout", "10", 0, INT).since(SEVEN),
-    words("shutdown-on-sigint", "default", special::on_signal).since(SEVEN),
-    words("shutdown-on-sigterm", "default", special::on_signal).since(SEVEN),
-    text("server_cpulist", "").at_start(),
-    text("bio_cpulist", "").at_start(),
-    text("aof_rewrite_cpulist", "").at_start(),
-    text("bgsave_cpulist", "").at_start(),
+    words("shutdown-on-sigint", "default", special::on_signal).since(SEVEN).later_kind(VALKEY_9, VALKEY_SIGNALS),
+    words("shutdown-on-sigterm", "default", special::on_signal).since(SEVEN).later_kind(VALKEY_9, VALKEY_SIGNALS),
+    text("server_cpulist", "").at_start().later_name(BOTH_7_4, "server-cpulist"),
+    text("bio_cpulist", "").at_start().later_name(BOTH_7_4, "bio-cpulist"),
+    text("aof_rewrite_cpulist", "").at_start().later_name(BOTH_7_4, "aof-rewrite-cpulist"),
+    text("bgsave_cpulist", "").at_start().later_name(BOTH_7_4, "bgsave-cpulist"),
     switch("crash-log-enabled", "yes"),
     switch("crash-memcheck-enabled", "yes"),
     text("ignore-warnings", ""),
@@ -115,12 +118,12 @@ pub(super) static TABLE: &[Directive] = &[
             "noeviction",
         ],
     ),
-    integer("maxmemory-samples", "5", 1, INT),
+    integer("maxmemory-samples", "5", 1, INT).later_kind(BOTH_7_4, SettingKind::Integer { least: 1, most: 64 }),
     Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     // Statistics and notifications.
-    integer("slowlog-log-slower-than", "10000", -1, LONG),
-    integer("slowlog-max-len", "128", 0, LONG),
+    integer("slowlog-log-slower-than", "10000", -1, LONG).later_name(VALKEY_8_1, "commandlog-execution-slower-than"),
+    integer("slowlog-max-len", "128", 0, LONG).later_name(VALKEY_8_1, "commandlog-slow-execution-max-len"),
     integer("latency-monitor-threshold", "0", 0, LONG),
     switch("latency-tracking", "yes").since(SEVEN),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
@@ -130,7 +133,7 @@ pub(super) static TABLE: &[Directive] = &[
     integer("tracking-table-max-keys", "1000000", 0, LONG)
         .mirrored(|live, value| live.max_tracked_keys.store(number(value), Relaxed)),
     // Persistence, which this server does not have.
-    switch("aof-disable-auto-gc", "no").since(SEVEN),
+    switch("aof-disable-auto-gc", "no").since(SEVEN).hidden_since(SEVEN_2),
     switch("aof-load-truncated", "yes"),
     switch("aof-rewrite-incremental-fsync", "yes"),
     switch("aof-timestamp-enabled", "no").since(SEVEN),
@@ -147,20 +150,21 @@ pub(super) static TABLE: &[Directive] = &[
     switch("rdb-save-incremental-fsync", "yes"),
     switch("rdbchecksum", "yes").at_start(),
     switch("rdbcompression", "yes"),
-    choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]),
+    choice("sanitize-dump-payload", "no", &["no", "yes", "clients"]).until(VALKEY_9),
     words("save", "3600 1 300 100 60 10000", special::save),
     switch("stop-writes-on-bgsave-error", "yes"),
     // Replication: not supported either.
-    text("masterauth", ""),
-    text("masteruser", ""),
+    text("masterauth", "").later_name(VALKEY_8, "primaryauth"),
+    text("masteruser", "").later_name(VALKEY_8, "primaryuser"),
     integer("min-replicas-max-lag", "10", 0, INT).alias("min-slaves-max-lag"),
     integer("min-replicas-to-write", "0", 0, INT).alias("min-slaves-to-write"),
     choice("propagation-error-behavior", "ignore", &["ignore", "panic", "panic-on-replicas"]).since(SEVEN),
-    custom("repl-backlog-size", "1048576", special::backlog_size),
+    custom("repl-backlog-size", "1048576", special::backlog_size).later_defaults(&[(VALKEY_8, "10485760")]),
     integer("repl-backlog-ttl", "3600", 0, LONG),
     switch("repl-disable-tcp-nodelay", "no"),
-    choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"]),
-    switch("repl-diskless-sync", "yes"),
+    choice("repl-diskless-load", "disabled", &["disabled", "on-empty-db", "swapdb"])
+        .later_kind(VALKEY_8_1, SettingKind::Choice(&["disabled", "on-empty-db", "swapdb", "flush-before-load"])),
+    switch("repl-diskless-sync", "no").later_defaults(&[(SEVEN, "yes")]),
     integer("repl-diskless-sync-delay", "5", 0, INT),
     integer("repl-diskless-sync-max-replicas", "0", 0, INT).since(SEVEN),
     integer("repl-ping-replica-period", "10", 1, INT).alias("repl-ping-slave-period"),
@@ -170,7 +174,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("replica-announced", "yes"),
     switch("replica-ignore-disk-write-errors", "no").since(SEVEN),
     switch("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
-    switch("replica-lazy-flush", "no").alias("slave-lazy-flush"),
+    switch("replica-lazy-flush", "no").alias("slave-lazy-flush").later_defaults(FREES_LATER),
     integer("replica-priority", "100", 0, INT).alias("slave-priority"),
     switch("replica-read-only", "yes").alias("slave-read-only"),
     switch("replica-serve-stale-data", "yes").alias("slave-serve-stale-data"),
@@ -235,11 +239,11 @@ pub(super) static TABLE: &[Directive] = &[
     integer("hash-max-listpack-entries", "512", 0, LONG).alias("hash-max-ziplist-entries").since(SEVEN),
     memory("hash-max-listpack-value", "64", 0, LONG_MEMORY).alias("hash-max-ziplist-value").since(SEVEN),
     memory("hll-sparse-max-bytes", "3000", 0, LONG_MEMORY),
-    switch("lazyfree-lazy-eviction", "no"),
-    switch("lazyfree-lazy-expire", "no"),
-    switch("lazyfree-lazy-server-del", "no"),
-    switch("lazyfree-lazy-user-del", "no"),
-    switch("lazyfree-lazy-user-flush", "no"),
+    switch("lazyfree-lazy-eviction", "no").later_defaults(FREES_LATER),
+    switch("lazyfree-lazy-expire", "no").later_defaults(FREES_LATER),
+    switch("lazyfree-lazy-server-del", "no").later_defaults(FREES_LATER),
+    switch("lazyfree-lazy-user-del", "no").later_defaults(FREES_LATER),
+    switch("lazyfree-lazy-user-flush", "no").later_defaults(FREES_LATER),
     integer("lfu-decay-time", "1", 0, INT),
     integer("lfu-log-factor", "10", 0, INT),
     integer("list-compress-depth", "0", 0, INT),
@@ -252,27 +256,69 @@ pub(super) static TABLE: &[Directive] = &[
     // Added by later servers.
     integer("set-max-listpack-entries", "128", 0, LONG).since(Since::redis(7, 2, 0)),
     integer("set-max-listpack-value", "64", 0, LONG).since(Since::redis(7, 2, 0)),
-    text("cluster-announce-human-nodename", "").since(Since::redis(7, 2, 0)),
+    checked("cluster-announce-human-nodename", "", special::node_name).since(Since::redis(7, 2, 0)),
     text("locale-collate", "").since(Since::redis(7, 2, 0)),
-    integer("max-new-connections-per-cycle", "10", 1, 1000).since(BOTH_8),
-    integer("max-new-tls-connections-per-cycle", "1", 1, 1000).since(BOTH_8),
-    switch("hide-user-data-from-log", "no").since(BOTH_8),
+    integer("max-new-connections-per-cycle", "10", 1, 1000).since(BOTH_7_4),
+    integer("max-new-tls-connections-per-cycle", "1", 1, 1000).since(BOTH_7_4),
+    switch("hide-user-data-from-log", "no").since(BOTH_7_4).later_defaults(&[(VALKEY_8, "yes")]),
     memory("replica-full-sync-buffer-limit", "0", 0, LONG_MEMORY).since(Since::redis(8, 0, 0)),
     integer("cluster-compatibility-sample-ratio", "0", 0, 100).since(Since::redis(8, 0, 0)),
-    text("availability-zone", "").since(VALKEY_8_1),
+    text("availability-zone", "").since(VALKEY_8),
     switch("import-mode", "no").since(VALKEY_8_1),
-    switch("extended-redis-compatibility", "no").since(VALKEY_8_1),
-    switch("dual-channel-replication-enabled", "no").since(VALKEY_8_1),
-    text("primaryauth", "").since(VALKEY_8_1),
-    text("primaryuser", "").since(VALKEY_8_1),
-    integer("prefetch-batch-max-size", "16", 0, 128).since(VALKEY_8_1),
-    text("unixsocketgroup", "").at_start().since(VALKEY_8_1),
-    integer("commandlog-execution-slower-than", "10000", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-slow-execution-max-len", "128", 0, LONG).since(VALKEY_8_1),
+    switch("extended-redis-compatibility", "no").since(VALKEY_8),
+    switch("dual-channel-replication-enabled", "no").since(VALKEY_8),
+    integer("prefetch-batch-max-size", "16", 0, 128).since(VALKEY_8),
+    text("unixsocketgroup", "").at_start().since(VALKEY_8),
     integer("commandlog-request-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
     integer("commandlog-large-request-max-len", "128", 0, LONG).since(VALKEY_8_1),
     integer("commandlog-reply-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
     integer("commandlog-large-reply-max-len", "128", 0, LONG).since(VALKEY_8_1),
+    switch("cluster-slot-stats-enabled", "no").since(Since::each(Version(8, 2, 0), Version(8, 0, 0))),
+    integer("events-per-io-thread", "2", 0, INT).since(VALKEY_8).until(VALKEY_9),
+    integer("cluster-blacklist-ttl", "60", 0, LONG).since(VALKEY_8),
+    checked("cluster-announce-client-ipv4", "", special::ip_v4).since(VALKEY_8),
+    checked("cluster-announce-client-ipv6", "", special::ip_v6).since(VALKEY_8),
+    integer("active-defrag-cycle-us", "500", 0, 100_000).since(VALKEY_8_1),
+    integer("cluster-manual-failover-timeout", "5000", 1, INT).since(VALKEY_8_1),
+    choice("log-format", "legacy", &["legacy", "logfmt", "json"]).since(VALKEY_8_1),
+    choice("log-timestamp-format", "legacy", &["legacy", "iso8601", "milliseconds"]).since(VALKEY_8_1),
+    words("rdma-bind", "", special::bind).since(VALKEY_8_1).only_default(NO_RDMA),
+    integer("rdma-completion-vector", "-1", -1, 1024).at_start().since(VALKEY_8_1),
+    integer("rdma-port", "0", 0, 65535).since(VALKEY_8_1).only_default(NO_RDMA),
+    integer("rdma-rx-size", "1048576", 65_536, 16 << 20).at_start().since(VALKEY_8_1),
+    integer("cluster-databases", "1", 1, INT).at_start().since(VALKEY_9),
+    integer("cluster-slot-migration-log-max-len", "1000", 0, LONG).since(VALKEY_9),
+    switch("mptcp", "no").at_start().since(VALKEY_9).only_default(NO_MPTCP),
+    choice("rdb-version-check", "strict", &["strict", "relaxed"]).since(VALKEY_9),
+    switch("repl-mptcp", "no").at_start().since(VALKEY_9).only_default(NO_MPTCP),
+    custom("slot-migration-max-failover-repl-bytes", "0", special::signed_memory).since(VALKEY_9),
+    choice("tls-auth-clients-user", "off", &["CN", "URI", "off"]).since(VALKEY_9),
+    integer("cluster-announce-client-port", "0", 0, 65535).since(VALKEY_9_1),
+    integer("cluster-announce-client-tls-port", "0", 0, 65535).since(VALKEY_9_1),
+    choice("cluster-config-save-behavior", "sync", &["sync", "best-effort"]).since(VALKEY_9_1),
+    checked("hash-seed", "", special::hash_seed).at_start().since(VALKEY_9_1),
+    integer("tls-auto-reload-interval", "0", 0, INT).since(VALKEY_9_1),
+    // Shown only for their full names, by all releases or by later ones.
+    switch("gopher-enabled", "no").until(SEVEN),
+    switch("lua-replicate-commands", "yes").until(SEVEN),
+    integer("key-load-delay", "0", -INT - 1, INT).hidden_since(SEVEN),
+    integer("rdb-key-save-delay", "0", -INT - 1, INT).hidden_since(SEVEN),
+    switch("use-exit-on-panic", "no").hidden_since(SEVEN),
+    integer("watchdog-period", "0", 0, INT).hidden_since(SEVEN),
+    switch("lua-enable-deprecated-api", "no").at_start().hidden().later_name(VALKEY_8_1, "lua-enable-insecure-api"),
+    integer("loading-process-events-interval-bytes", "2097152", 1024, INT)
+        .hidden()
+        .since(SEVEN)
+        .later_defaults(&[(Since::redis(8, 0, 0), "524288")]),
+    integer("cluster-ping-interval", "0", 0, LONG).hidden().since(SEVEN_2),
+    switch("repl-rdb-channel", "yes").hidden().since(Since::redis(8, 0, 0)),
+    text("debug-context", "").hidden().since(VALKEY_8),
+    switch("enable-debug-assert", "no").at_start().hidden().since(VALKEY_8),
+    switch("io-threads-always-active", "no").hidden().since(VALKEY_8_1),
+    integer("cluster-message-gossip-perc", "10", 1, 100).hidden().since(VALKEY_9),
+    integer("min-io-threads-avoid-copy-reply", "7", 0, INT).hidden().since(VALKEY_9),
+    integer("min-string-size-avoid-copy-reply", "16384", 0, INT).hidden().since(VALKEY_9),
+    integer("min-string-size-avoid-copy-reply-threaded", "65536", 0, INT).hidden().since(VALKEY_9),
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),
@@ -283,7 +329,9 @@ pub(super) static TABLE: &[Directive] = &[
         .hidden()
         .mirrored(|live, value| live.spaces_by_database.store(value == b"yes", Relaxed)),
     switch("exit-with-parent", "no").at_start().hidden(),
+    switch("persist", "no").at_start().hidden(),
     switch("control", "yes").at_start().hidden(),
+    switch("enable-paths-outside-dir", "no").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),
     memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
     switch("audit", "no").at_start().hidden(),
@@ -295,8 +343,16 @@ pub(super) static TABLE: &[Directive] = &[
         .hidden(),
 ];
 
-const BOTH_8: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+const SEVEN_2: Since = Since::redis(7, 2, 0);
+const BOTH_7_4: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
+const BOTH_8_0: Since = Since::each(Version(8, 0, 0), Version(8, 1, 0));
+const VALKEY_8: Since = Since::valkey(8, 0, 0);
 const VALKEY_8_1: Since = Since::valkey(8, 1, 0);
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
+const VALKEY_9_1: Since = Since::valkey(9, 1, 0);
+const VALKEY_SIGNALS: SettingKind = SettingKind::Words(special::on_signal_of_valkey);
+/// Valkey frees memory in a thread by default.
+const FREES_LATER: &[(Since, &str)] = &[(VALKEY_8, "yes")];
 
 const fn switch(name: &'static str, default: &'static str) -> Directive {
     Directive::new(name, default, SettingKind::Switch)
@@ -352,6 +408,7 @@ fn set_output_limit(limit: &OutputLimit, value: &[u8], class: usize) {
 
 fn level(value: &[u8]) -> u8 {
     let level = match value {
+        b"nothing" => return Level::Warning as u8 + 1,
         b"debug" => Level::Debug,
         b"verbose" => Level::Verbose,
         b"warning" => Level::Warning,
@@ -371,10 +428,11 @@ fn permission(value: &[u8]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::profile::Profile;
 
     #[test]
     fn every_name_is_there_once() {
-        let names: Vec<_> = TABLE.iter().flat_map(|row| std::iter::once(row.name).chain(row.alias)).collect();
+        let names: Vec<_> = TABLE.iter().flat_map(Directive::all_names).collect();
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name}");
         }
@@ -390,7 +448,7 @@ mod tests {
             } else {
                 vec![row.default.as_bytes()]
             };
-            let value = row.read(&words, row.default.as_bytes());
+            let value = row.read(&words, row.default.as_bytes(), &Profile::default());
             assert_eq!(value.unwrap_or_default(), row.default.as_bytes(), "{}", row.name);
         }
     }

@@ -4,10 +4,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Instance;
-use crate::clients::acl::User;
-use crate::clients::session::{BlockedCommand, Claim, Client, Signal, Watching};
+use crate::base::error::CommandError;
+use crate::clients::acl::{DatabaseContext, User};
+use crate::clients::session::{AtRoot, BlockedCommand, Claim, Client, Session, Signal, Watching};
+use crate::protocol::Words;
+use crate::spec::{CommandSpec, Table};
 
 impl Instance {
+    /// Fails if the client of a session in a space may not run this command in the root world.
+    pub fn permit_at_root(
+        &self,
+        session: &Session,
+        table: &Table,
+        spec: &'static CommandSpec,
+        words: Words<'_>,
+    ) -> Result<(), CommandError> {
+        let databases = DatabaseContext { selected: session.database(), count: self.keyspace.databases() };
+        let (denial, user) = match &session.at_root {
+            AtRoot::Here => return Ok(()),
+            AtRoot::Nobody => return Err(CommandError::NO_AUTH),
+            AtRoot::As(user) => (self.acl.may_run(user, spec, words, databases), user),
+        };
+        denial.map_err(|denial| denial.refusal(&self.profile, user.name(), &table.full_name(spec)))
+    }
+
     /// Closes another client's connection: it runs no further command, and is no longer listed.
     pub fn kill(&self, client: &Client) {
         client.seen().closing.store(true, Ordering::Relaxed);

@@ -12,7 +12,11 @@ impl Instance {
         self.close_idle();
         self.close_soft_limit_clients();
         self.release_overdue_commands();
+        if self.tracking.is_overfull() {
+            self.evict_tracked_keys(None);
+        }
         self.publish_findings(false);
+        self.save_if_due();
     }
 
     /// Reads the clock for [`cached_now`](Self::cached_now).

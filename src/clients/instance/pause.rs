@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: holds commands back until an instant on the server's clock.
+//! CLIENT PAUSE: holds commands back until an instant on the server's clock. Meanwhile no expired key is deleted.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -6,6 +6,7 @@ use super::Instance;
 use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 use crate::clients::session::Signal;
+use crate::data::keyspace::{EXPIRY_PAUSED, Settings};
 use crate::powers::{ActiveHooks, Hook};
 
 /// Until when commands are held back, and whether only writes are.
@@ -14,7 +15,7 @@ pub(super) struct Pause(Mutex<Option<(Millis, bool)>>);
 
 impl Pause {
     /// Begins a pause. One in force only becomes longer and stricter.
-    fn begin(&self, until: Millis, writes_only: bool, now: Millis, hooks: &ActiveHooks) {
+    fn begin(&self, until: Millis, writes_only: bool, now: Millis, hooks: &ActiveHooks, settings: &Settings) {
         let mut pause = self.lock();
         *pause = match *pause {
             Some((longest, lenient)) if longest > now => Some((until.max(longest), writes_only && lenient)),
@@ -22,21 +23,24 @@ impl Pause {
         };
         // Under the lock: the flag follows the order in which pauses begin and end.
         hooks.arm(Hook::ClientPause);
+        settings.set_wanted_notifications(EXPIRY_PAUSED, EXPIRY_PAUSED);
     }
 
-    fn end(&self, hooks: &ActiveHooks) {
+    fn end(&self, hooks: &ActiveHooks, settings: &Settings) {
         let mut pause = self.lock();
         *pause = None;
         hooks.disarm(Hook::ClientPause);
+        settings.set_wanted_notifications(EXPIRY_PAUSED, 0);
     }
 
     /// The pause in force, and whether one has just ended because its time is over.
-    fn check(&self, now: Millis, hooks: &ActiveHooks) -> (Option<(Millis, bool)>, bool) {
+    fn check(&self, now: Millis, hooks: &ActiveHooks, settings: &Settings) -> (Option<(Millis, bool)>, bool) {
         let mut pause = self.lock();
         let is_over = pause.is_some_and(|(until, _)| now >= until);
         if is_over {
             *pause = None;
             hooks.disarm(Hook::ClientPause);
+            settings.set_wanted_notifications(EXPIRY_PAUSED, 0);
         }
         (*pause, is_over)
     }
@@ -49,12 +53,13 @@ impl Pause {
 impl Instance {
     /// Holds commands back until an instant. A pause in force only becomes longer and stricter.
     pub fn pause(&self, until: Millis, writes_only: bool) {
-        self.pause.begin(until, writes_only, self.clock.millis(), &self.active_hooks);
+        let now = self.clock.millis();
+        self.pause.begin(until, writes_only, now, &self.active_hooks, self.keyspace.settings());
     }
 
     /// Ends the pause; the commands it held back run.
     pub fn unpause(&self) {
-        self.pause.end(&self.active_hooks);
+        self.pause.end(&self.active_hooks, self.keyspace.settings());
         self.clients.signal_all(Signal::Unpause);
     }
 
@@ -63,7 +68,7 @@ impl Instance {
         if !self.active_hooks.has(Hook::ClientPause) {
             return None;
         }
-        let (pause, has_ended) = self.pause.check(self.clock.millis(), &self.active_hooks);
+        let (pause, has_ended) = self.pause.check(self.clock.millis(), &self.active_hooks, self.keyspace.settings());
         if has_ended {
             self.clients.signal_all(Signal::Unpause);
         }

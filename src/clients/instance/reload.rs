@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::Instance;
-use crate::base::error::CommandError;
+use crate::base::error::{CommandError, plain};
 use crate::base::sync::MutexExt;
 use crate::data::keyspace::{Entry, View};
 use crate::data::rdb::{Key, SnapshotItem, SnapshotReader, suits};
@@ -52,9 +52,9 @@ impl Instance {
         if options.save {
             let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
             let sources = libraries.map(|library| library.source.as_slice());
-            self.last_snapshot.set(Some(seed::snapshot(view, sources, &self.profile, true).into()));
+            self.keep_snapshot(seed::snapshot(view, sources, &self.profile, true))?;
         }
-        let snapshot = self.last_snapshot.get().ok_or("nothing was saved")?;
+        let snapshot = self.kept_snapshot()?;
         let Loaded { libraries, keys } = self.read_snapshot(&snapshot, view)?;
         let home = view.db();
         if !options.flush && !options.merge {
@@ -92,6 +92,22 @@ impl Instance {
         self.debug_switches.reset();
         self.keyspace.settings().reset_debug();
         self.last_snapshot.set(None);
+    }
+
+    /// In `dbfilename`, if this server keeps data there, otherwise in memory.
+    fn keep_snapshot(&self, snapshot: Vec<u8>) -> Result<(), String> {
+        if self.keeps_data() {
+            return self.write_taken_snapshot(&snapshot).map_err(|error| error.to_string());
+        }
+        self.last_snapshot.set(Some(snapshot.into()));
+        Ok(())
+    }
+
+    fn kept_snapshot(&self) -> Result<Arc<[u8]>, String> {
+        if self.keeps_data() {
+            return self.read_kept_snapshot().map(Into::into).map_err(|error| plain(&error));
+        }
+        self.last_snapshot.get().ok_or_else(|| "nothing was saved".to_owned())
     }
 
     fn read_snapshot(&self, snapshot: &[u8], view: &View<'_>) -> Result<Loaded, String> {

@@ -1,30 +1,62 @@
-//! REDOUBLE SAVE: all data and functions in a file.
+//! Files that clients name, and REDOUBLE SAVE: all data and functions in a file.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::Instance;
 use crate::base::error::{CommandError, plain};
 use crate::base::files;
-use crate::data::keyspace::{Busy, Scope};
+use crate::data::keyspace::{Busy, Scope, View};
 use crate::data::seed;
 
+/// Who has named a file, which decides where it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// A client: the file is inside `dir`, unless `enable-paths-outside-dir` is on.
+    Client,
+    /// The program that the server runs in: the file may be anywhere.
+    Program,
+}
+
 impl Instance {
-    /// Writes all data, at one instant, to a file that a server can load. A relative path begins at `dir`.
-    pub fn save(&self, path: &Path) -> Result<(), CommandError> {
+    /// Writes a file atomically. A relative path begins at `dir`. Nothing but a file is ever replaced, so that no pipe makes
+    /// the server wait.
+    pub fn write_file(&self, path: &Path, content: &[u8], named_by: NamedBy) -> io::Result<()> {
+        let folder = self.config.path("dir").unwrap_or_default();
+        if named_by == NamedBy::Program || self.config.is_on("enable-paths-outside-dir") {
+            files::write_anywhere(&folder.join(path), content)
+        } else {
+            files::write_inside(&folder, path, content)
+        }
+    }
+
+    /// Writes all data, at one instant, to a file that a server can load.
+    pub fn save(&self, path: &Path, named_by: NamedBy) -> Result<(), CommandError> {
         let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
-        let target = self.config.path("dir").map_or_else(|| path.to_owned(), |dir| dir.join(path));
-        files::write_atomically(&target, &content).map_err(|error| {
+        self.write_file(path, &content, named_by).map_err(|error| {
+            let target = self.config.path("dir").map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
             let (target, reason) = (target.display(), plain(&error));
             CommandError::new(format!("ERR the file '{target}' cannot be written: {reason}"))
         })
     }
 
     fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
+        self.with_everything(|view, libraries| seed::save(view, libraries, &self.profile, path))
+    }
+
+    /// All data and functions, at one instant, as a snapshot.
+    pub(super) fn snapshot(&self) -> Result<Vec<u8>, Busy> {
+        self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
+    }
+
+    fn with_everything(
+        &self,
+        write: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, Busy> {
         let interpreters = self.keyspace.lock_with_backoff(|| self.scripts.try_lock())?;
         let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
         let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
-        let sources = libraries.map(|library| library.source.as_slice());
-        let content = seed::save(&mut view, sources, &self.profile, path);
+        let content = write(&mut view, &mut libraries.map(|library| library.source.as_slice()));
         // Looking at an expired key deletes it, which is reported as usual.
         self.stats.add(self.finish_view(view, None));
         Ok(content)

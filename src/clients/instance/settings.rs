@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Instance;
+use crate::base::profile::Family;
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
 use crate::data::keyspace::KEY_CHANGES;
@@ -24,12 +25,20 @@ impl Instance {
             setting.store(self.config.number(name), Ordering::Relaxed);
         }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
-        self.log.set_least(live.log_level.load(Ordering::Relaxed));
+        // The log is the process's: what a space began with may be out of date.
+        if self.space.is_empty() {
+            self.apply_log_level();
+        }
         self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
         self.acl.configure(&self.config);
         let needs = |name: &str| self.config.number::<u32>(name) != 0;
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
         self.active_hooks.set(Hook::MissingReplicas, needs_replicas);
+    }
+
+    /// Has the log keep what `loglevel` says.
+    pub fn apply_log_level(&self) {
+        self.log.set_least(self.config.live().log_level.load(Ordering::Relaxed));
     }
 
     /// Remembers settings and users for [`reset_settings`](Self::reset_settings). To be called before serving begins.
@@ -68,9 +77,13 @@ impl Instance {
         }
         if let Some(file) = file {
             let errors = |errors: Vec<u8>| String::from_utf8_lossy(&errors).into_owned();
+            let product = match self.profile.family() {
+                Family::Redis => "Redis",
+                Family::Valkey => "Valkey",
+            };
             self.acl
                 .load(&file)
-                .map_err(|error| format!("Aborting Redis startup because of ACL errors: {}", errors(error)))?;
+                .map_err(|error| format!("Aborting {product} startup because of ACL errors: {}", errors(error)))?;
         }
         Ok(())
     }

@@ -71,11 +71,12 @@ impl Instance {
         }
     }
 
-    /// Forgets some tracked keys, because there are too many, and invalidates them.
+    /// Forgets some tracked keys, because there are too many, and invalidates them. Invalidations for a client that runs
+    /// a command go to its output.
     #[cold]
-    pub fn evict_tracked_keys(&self, session: &Session, out: &mut Vec<u8>) {
+    pub fn evict_tracked_keys(&self, by: Option<(&Session, &mut Vec<u8>)>) {
         let sender = self.push_sender();
-        self.tracking.evict(&sender, session, out);
+        self.tracking.evict(&sender, by);
         self.check_output_limits(&sender.into_slow_clients());
     }
 

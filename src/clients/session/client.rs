@@ -154,6 +154,8 @@ pub struct Served {
     pub(crate) alarm: Option<Alarm>,
     /// Its place in the journal's order, if that is on.
     pub stamp: Option<Stamp>,
+    /// Messages that were sent to the client since. They stand behind the reply.
+    pub messages: Vec<u8>,
 }
 
 /// A wait that the caller has the right to end.
@@ -476,6 +478,12 @@ impl Client {
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
     pub fn send(&self, bytes: &[u8]) -> usize {
+        if self.signals.load(Ordering::Acquire) & Signal::Served as u32 != 0
+            && let BlockedOn::Served(served) = &mut *self.blocked_on()
+        {
+            served.messages.extend_from_slice(bytes);
+            return served.messages.len() + self.seen.output.load(Ordering::Relaxed);
+        }
         let mut outbox = self.outbox();
         if self.seen.closing.load(Ordering::Relaxed) {
             return 0;

@@ -32,6 +32,8 @@ pub struct Session {
     /// The client's user: the default user, until it authenticates as another.
     pub user: Arc<User>,
     pub authenticated: bool,
+    /// Who the client is to the root world, for what touches the process.
+    pub at_root: AtRoot,
     pub replies: Replies,
     /// CLIENT NO-TOUCH: reading a key does not count as using it.
     pub no_touch: bool,
@@ -58,6 +60,18 @@ pub struct Session {
     pub is_driven: bool,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
+}
+
+/// Who a client is to the root world. A space has users of its own, and any client may make some there: they say nothing
+/// about what the client may do to the process and its files.
+#[derive(Clone)]
+pub enum AtRoot {
+    /// The session is in the root world, with the user that it has.
+    Here,
+    /// The session is in a space, and its client has authenticated as this user of the root world.
+    As(Arc<User>),
+    /// The session is in a space, and its client has logged out.
+    Nobody,
 }
 
 /// What CLIENT REPLY asked for.
@@ -122,6 +136,7 @@ impl Session {
             protocol: Protocol::Resp2,
             user: Arc::clone(user),
             authenticated: user.is_open(),
+            at_root: AtRoot::Here,
             replies: Replies::On,
             no_touch: false,
             transaction: None,

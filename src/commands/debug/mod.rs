@@ -30,6 +30,7 @@ const DEBUG: Command = Command::new(
         group: Group::Server,
         arity: Arity::AtLeast(2),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+        for_clients: true,
         for_server_tests: true,
         ..CommandSpec::new("DEBUG")
     },

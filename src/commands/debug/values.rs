@@ -28,7 +28,7 @@ pub(super) fn object(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> 
     let (key, profile, view) = (args.key()?, args.profile(), &mut *context.view);
     let now = view.access_time();
     let limit = view.settings().encoding_limits.list_max_listpack_size.load(Ordering::Relaxed);
-    let Some(entry) = view.peek(key) else { return Err(CommandError::NO_SUCH_KEY) };
+    let Some(entry) = view.peek_even_expired(key) else { return Err(CommandError::NO_SUCH_KEY) };
     let serialized = rdb::dump(&entry.content(), profile).len() - DUMP_FRAME;
     let accessed = entry.accessed();
     let nodes = node_details(entry, limit, profile);
@@ -36,7 +36,7 @@ pub(super) fn object(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> 
         "Value at:{:p} refcount:{} encoding:{} serializedlength:{serialized} lru:{} lru_seconds_idle:{}{nodes}",
         entry.text().map_or(entry.address(), |text| text.bytes.as_ptr()),
         entry.references(),
-        entry.encoding(),
+        entry.encoding(profile),
         accessed & 0xff_ffff,
         now.saturating_sub(accessed),
     )))
@@ -55,7 +55,7 @@ fn node_size(node: &Chunk) -> usize {
 
 /// The quicklist fields of DEBUG OBJECT. Empty for a list that is not a quicklist.
 fn node_details(entry: &Entry, limit: i64, profile: &Profile) -> String {
-    let Some(list) = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist") else {
+    let Some(list) = entry.collection::<List>().filter(|_| entry.encoding(profile) == "quicklist") else {
         return String::new();
     };
     let count = list.chunks().len();
@@ -71,7 +71,7 @@ fn node_details(entry: &Entry, limit: i64, profile: &Profile) -> String {
 pub(super) fn string_length(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let key = args.key()?;
     let entry = context.view.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
-    let Some(text) = entry.text().filter(|_| entry.encoding() != "int") else { return Err(NO_SDS) };
+    let Some(text) = entry.text().filter(|_| entry.encoding(args.profile()) != "int") else { return Err(NO_SDS) };
     let (key, value) = (entry.key().len(), text.bytes.len());
     Ok(Reply::StatusText(format!(
         "key_sds_len:{key}, key_sds_avail:0, key_zmalloc: {key}, val_sds_len:{value}, val_sds_avail:0, \
@@ -82,7 +82,7 @@ pub(super) fn string_length(context: &mut Context<'_, '_, '_>, args: &mut Args<'
 /// DEBUG LISTPACK: writes the elements of a packed value to the log.
 pub(super) fn listpack(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let entry = context.view.peek(args.key()?).ok_or(CommandError::NO_SUCH_KEY)?;
-    if !["listpack", "ziplist"].contains(&entry.encoding()) {
+    if !["listpack", "ziplist"].contains(&entry.encoding(args.profile())) {
         return Err(NO_LISTPACK);
     }
     let elements = elements(&entry.content());
@@ -94,7 +94,8 @@ pub(super) fn listpack(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -
 pub(super) fn quicklist(context: &mut Context<'_, '_, '_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let entry = context.view.peek(args.key()?).ok_or(CommandError::NO_SUCH_KEY)?;
     let full = args.optional().is_some_and(super::is_on);
-    let list = entry.collection::<List>().filter(|_| entry.encoding() == "quicklist").ok_or(NO_QUICKLIST)?;
+    let list =
+        entry.collection::<List>().filter(|_| entry.encoding(args.profile()) == "quicklist").ok_or(NO_QUICKLIST)?;
     let mut text = format!("quicklist of {} elements in {} nodes", list.len(), list.chunks().len());
     if let Content::List(nodes) = entry.content() {
         for (number, (chunk, node)) in list.chunks().zip(&nodes).enumerate() {
@@ -156,7 +157,7 @@ pub(super) fn table_of_key(context: &mut Context<'_, '_, '_>, args: &mut Args<'_
     let key = args.key()?;
     let is_full = is_full(args)?;
     let entry = context.view.peek(key).ok_or(CommandError::NO_SUCH_KEY)?;
-    if !["hashtable", "skiplist"].contains(&entry.encoding()) {
+    if !["hashtable", "skiplist"].contains(&entry.encoding(args.profile())) {
         return Err(NO_TABLE);
     }
     let hashes = match entry.content() {

@@ -13,7 +13,8 @@ pub(super) const EXPLORE: Power = Power::new(
     "EXPLORE",
     "Lets the commands of racing clients through one by one, in another order each time.",
     ACTIONS,
-);
+)
+.for_clients();
 
 const START: &str = "START [RUNS number] [RANDOM number] [SEED number] [SETTLE duration] [CLIENT name-glob] \
                      [CLIENTS number] [EVERY-ORDER]";

@@ -12,7 +12,8 @@ pub(super) const INSTANCE: Power = Power::new(
     "INSTANCE",
     "Stops, starts, pauses and skews the instances of this process, or cuts clients off from them.",
     ACTIONS,
-);
+)
+.for_clients();
 
 const ACTIONS: &[Action] = &[
     Action {
@@ -82,6 +83,7 @@ fn control_instance(
     let number = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
     let order = read(args)?;
     nothing_more(args)?;
+    call.permit_at_root(args)?;
     let fleet = call.server.fleet().ok_or(CLOSED)?;
     let own_end = matches!(order, InstanceCommand::Stop) && number == fleet.number();
     let consequences = fleet.control_instance(number, order, call.session.client.id())?;

@@ -13,14 +13,15 @@ use super::words::{either, option_names};
 use super::{Action, Power, count, duration, expected, name, nothing_more, number, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
-use crate::base::error::CommandError;
+use crate::base::error::{CommandError, plain};
 use crate::base::join::joined;
 use crate::clients::config::parse_memory;
+use crate::clients::instance::NamedBy;
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::powers::{
-    Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, rendered, short_line,
-    write_journal,
+    Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, exported_journal,
+    rendered, short_line,
 };
 use crate::protocol::{OwnedWords, Reply};
 use crate::spec::{Args, Table};
@@ -328,9 +329,10 @@ fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let word = word.ok_or_else(|| expected("the path of a file was expected", None))?;
     nothing_more(args)?;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
-    let items = opened(call)?.items();
-    let written = write_journal(&path, &items).map_err(|error| {
-        CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {error}"))
+    call.permit_at_root(args)?;
+    let (content, written) = exported_journal(&opened(call)?.items());
+    call.server.write_file(&path, &content, NamedBy::Client).map_err(|error| {
+        CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {}", plain(&error)))
     })?;
     Ok(count(written))
 }

@@ -29,7 +29,7 @@ use crate::base::profile::Since;
 use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
-use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 use words::{is_keyword, option_names, spelled};
 
 pub(super) const ROWS: &[Command] = &[REDOUBLE];
@@ -61,6 +61,8 @@ struct Power {
     actions: &'static [Action],
     /// The name of the action that may be left out.
     default_action: Option<&'static str>,
+    /// Needs a client, or a server that has started.
+    for_clients: bool,
 }
 
 /// One thing that a power does: `REDOUBLE CLOCK ADVANCE <duration>`.
@@ -107,7 +109,7 @@ impl Power {
     /// A power with actions; the rest is filled in by struct update.
     const fn new(name: &'static str, summary: &'static str, actions: &'static [Action]) -> Self {
         let (complexity, arity) = ("Depends on the action", Arity::AtLeast(2));
-        Self { name, summary, complexity, arity, actions, default_action: None }
+        Self { name, summary, complexity, arity, actions, default_action: None, for_clients: false }
     }
 
     /// The words of its actions. `N` is how many there are.
@@ -130,6 +132,11 @@ impl Power {
         }
     }
 
+    /// The same, for clients of a running server only.
+    const fn for_clients(self) -> Self {
+        Self { for_clients: true, ..self }
+    }
+
     const fn row(&self, usage: &'static str) -> CommandSpec {
         CommandSpec {
             usage,
@@ -139,6 +146,8 @@ impl Power {
             since: Since::redis(1, 0, 0),
             arity: self.arity,
             flags: FLAGS,
+            for_clients: self.for_clients,
+            secrets: Secrets::Requests,
             ..CommandSpec::new(self.name)
         }
     }

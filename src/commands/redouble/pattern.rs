@@ -59,7 +59,7 @@ fn is_command(call: &Call<'_>, word: &[u8], words: &str) -> bool {
 
 /// The row of a command that can be meant: no rule is about the test powers themselves.
 fn found(call: &Call<'_>, name: &[u8]) -> Option<&'static CommandSpec> {
-    call.table.find_full(name).map(|(_, row)| row).filter(|row| row.group != Group::Control)
+    call.table.find_full_original(name).filter(|row| row.group != Group::Control)
 }
 
 fn add_command(pattern: Pattern, call: &Call<'_>, name: &[u8]) -> Result<Pattern, CommandError> {

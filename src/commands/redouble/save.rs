@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Action, Power, expected, nothing_more};
+use crate::clients::instance::NamedBy;
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity};
@@ -12,6 +13,7 @@ use crate::spec::{Args, Arity};
 pub(super) const SAVE: Power = Power {
     complexity: "O(N) where N is the size of all data",
     arity: Arity::Exactly(3),
+    for_clients: true,
     ..Power::new("SAVE", SUMMARY, &[Action { words: "path", summary: SUMMARY, run: save }])
 };
 
@@ -23,6 +25,7 @@ fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let path = word.filter(|word| !word.is_empty() && !word.contains(&0));
     let path = path.ok_or_else(|| expected("the path of a file was expected", word))?;
     nothing_more(args)?;
-    call.server.save(Path::new(OsStr::from_bytes(path)))?;
+    call.permit_at_root(args)?;
+    call.server.save(Path::new(OsStr::from_bytes(path)), NamedBy::Client)?;
     Ok(Reply::OK)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
-use crate::clients::session::{Destination, Flow};
+use crate::clients::session::{AtRoot, Destination, Flow};
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::Args;
@@ -18,10 +18,12 @@ pub(super) const SPACE: Power = Power::new(
         summary: "Moves this connection into that private world, made on first use; \"\" leads back. Without a name: which it is.",
         run: space,
     }],
-);
+)
+.for_clients();
 
 pub(super) const SPACES: Power = Power {
     default_action: Some("LIST"),
+    for_clients: true,
     ..Power::new(
         "SPACES",
         "Lists the spaces with their clients and keys, or drops one.",
@@ -39,6 +41,9 @@ pub(super) const SPACES: Power = Power {
 const IN_SCRIPT: CommandError = CommandError::fixed("ERR a transaction or a script cannot go to another space");
 const LISTENING: CommandError =
     CommandError::fixed("ERR a client that is subscribed cannot go to another space; UNSUBSCRIBE or RESET comes first");
+const NOBODY_AT_ROOT: CommandError = CommandError::fixed(
+    "NOPERM this connection's user is one of the space; AUTH as a user of the server, with the password there, leads back",
+);
 const INSIDE: CommandError =
     CommandError::fixed("ERR a space cannot be dropped from inside; REDOUBLE SPACE \"\" leads out of it");
 
@@ -65,6 +70,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn drop_space(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = args.optional().ok_or_else(|| expected("the name of a space was expected", None))?;
     nothing_more(args)?;
+    call.permit_at_root(args)?;
     if !name.is_empty() && *name == *call.server.space {
         return Err(INSIDE);
     }
@@ -91,6 +97,10 @@ pub(in crate::commands) fn go_to(call: &mut Call<'_>, name: &[u8], user: &[u8]) 
     if name.len() > LONGEST_NAME {
         return Err(expected("the name of a space of at most 128 bytes was expected", Some(name)));
     }
+    // A user that was made in a space is nobody in the root world, even if a user there has the same name.
+    if name.is_empty() && !matches!(&call.session.at_root, AtRoot::As(known) if known.name() == user) {
+        return Err(NOBODY_AT_ROOT);
+    }
     fleet(call)?.open_space(name, user)?;
     call.flow = Flow::Move(Box::new(Destination(name.to_vec())));
     Ok(())
@@ -109,5 +119,5 @@ pub(in crate::commands) fn by_user<'n>(call: &Call<'_>, user: &'n [u8], password
 
 /// Whether the test powers are there.
 pub(in crate::commands) fn powers(call: &Call<'_>) -> bool {
-    call.table.find(b"REDOUBLE").is_some()
+    call.table.find_original(b"REDOUBLE").is_some()
 }

@@ -16,6 +16,13 @@ impl View<'_> {
         }
     }
 
+    /// Changes how the value under a key is kept, but not what it is. No access, no hit or miss.
+    pub fn prepare<T: Collection>(&mut self, key: &[u8], prepare: impl FnOnce(&mut T)) -> Option<&T> {
+        let at = self.find(key)?;
+        self.rewrite_quietly(at, |entry| entry.collection_mut().map(prepare))?;
+        self.entry(at).collection()
+    }
+
     /// The values under several keys, as reads.
     pub fn collections<T: Collection>(&mut self, keys: Words<'_>) -> Result<Vec<Option<&T>>, CommandError> {
         for key in keys.iter() {

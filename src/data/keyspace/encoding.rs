@@ -3,11 +3,20 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::entry::{AccessTime, Entry, TextRef};
+use crate::base::profile::{Profile, Since};
 use crate::protocol::parse_integer;
 
 /// The longest text of a 64-bit integer, and the longest string with the encoding `embstr`.
 const LONGEST_INTEGER: usize = 20;
 const LONGEST_EMBEDDED: usize = 44;
+
+/// The first Valkey that embeds a string, its key and its deadline in one object of this size.
+const EMBEDS_KEYS: Since = Since::valkey(9, 0, 0);
+const EMBEDDING_OBJECT: usize = 128;
+/// The object's own fields, and what stands around a key and around a string.
+const OBJECT_HEADER: usize = 8;
+const AROUND_STRING: usize = 4;
+const DEADLINE: usize = 8;
 
 /// The number of access times kept, a power of two: enough for each of the 10,000 shared integers.
 const TIMES: usize = 1 << 14;
@@ -20,10 +29,11 @@ const SHARED_DIGITS: usize = 4;
 const SHARED: i64 = i32::MAX as i64;
 
 impl TextRef<'_> {
-    pub fn encoding(&self) -> &'static str {
+    /// The name of the encoding; a string is embedded up to this length.
+    fn encoding(&self, longest_embedded: usize) -> &'static str {
         if self.as_integer().is_some() {
             "int"
-        } else if !self.edited && self.bytes.len() <= LONGEST_EMBEDDED {
+        } else if !self.edited && self.bytes.len() <= longest_embedded {
             "embstr"
         } else {
             "raw"
@@ -41,12 +51,27 @@ impl TextRef<'_> {
 
 impl Entry {
     /// The name of the encoding, as in OBJECT ENCODING.
-    pub fn encoding(&self) -> &'static str {
+    pub fn encoding(&self, profile: &Profile) -> &'static str {
         let other = match self {
             Self::Boxed(boxed) => boxed.value.encoding(),
             Self::Packed(_) => None,
         };
-        other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding()))
+        other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding(self.longest_embedded(profile))))
+    }
+
+    /// The length up to which a string is embedded under this key.
+    fn longest_embedded(&self, profile: &Profile) -> usize {
+        if !profile.has(EMBEDS_KEYS) {
+            return LONGEST_EMBEDDED;
+        }
+        let key = self.key().len();
+        let around_key = match key {
+            0..32 => 3,
+            32..256 => 5,
+            _ => 7,
+        };
+        let deadline = self.deadline().map_or(0, |_| DEADLINE);
+        EMBEDDING_OBJECT.saturating_sub(OBJECT_HEADER + key + around_key + deadline + AROUND_STRING)
     }
 
     /// The reference count, as in OBJECT REFCOUNT.
@@ -91,7 +116,7 @@ mod tests {
     use super::*;
 
     fn encoding(bytes: &[u8]) -> &'static str {
-        TextRef { bytes, edited: false, verbatim: false }.encoding()
+        TextRef { bytes, edited: false, verbatim: false }.encoding(LONGEST_EMBEDDED)
     }
 
     #[test]
@@ -107,8 +132,20 @@ mod tests {
 
     #[test]
     fn edited_strings_are_raw_and_verbatim_ones_are_never_integers() {
-        assert_eq!(TextRef { bytes: b"5", edited: true, verbatim: false }.encoding(), "raw");
-        assert_eq!(TextRef { bytes: b"5", edited: false, verbatim: true }.encoding(), "embstr");
+        let encoding = |edited, verbatim| TextRef { bytes: b"5", edited, verbatim }.encoding(LONGEST_EMBEDDED);
+        assert_eq!((encoding(true, false), encoding(false, true)), ("raw", "embstr"));
+    }
+
+    #[test]
+    fn valkey_embeds_more_the_shorter_the_key_is() {
+        let valkey = "valkey-9.1".parse().unwrap();
+        // As valkey 9.1.2 answers.
+        for (key, deadline, longest) in
+            [(1, None, 112), (1, Some(1), 104), (31, None, 82), (32, None, 79), (100, None, 11), (100, Some(1), 3)]
+        {
+            let encoding = |length| Entry::string(&vec![b'k'; key], &vec![b'a'; length], deadline, 0).encoding(&valkey);
+            assert_eq!((encoding(longest), encoding(longest + 1)), ("embstr", "raw"), "{key}");
+        }
     }
 
     #[test]

@@ -190,8 +190,13 @@ impl Hash {
         self.pairs.iter()
     }
 
+    /// Prepares for a step of [`walk`](Self::walk).
+    pub fn prepare_walk(&mut self, count: usize) {
+        self.pairs.prepare_walk(count);
+    }
+
     /// One step of an iteration over the fields, as in [`Indexed::walk`].
-    pub fn walk(&self, left: u64, count: usize) -> (u64, impl ExactSizeIterator<Item = &Pair>) {
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Pair>) {
         self.pairs.walk(left, count)
     }
 

@@ -47,7 +47,7 @@ use watch::Watchers;
 pub use entry::Entry;
 pub use hash::{Hash, HashLimits};
 pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
-pub use notifications::{EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
+pub use notifications::{EXPIRY_PAUSED, EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
@@ -55,8 +55,8 @@ pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, ScanFilter, View, ViewStats};
-pub use watch::Watch;
+pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
+pub use watch::{Presence, Watch};
 
 /// The part of the keyspace that a view can access.
 #[derive(Clone, Copy)]
@@ -149,7 +149,12 @@ impl Keyspace {
 
     /// The number of shards of each database.
     fn shards(&self) -> usize {
-        1 << (u64::BITS - self.shift)
+        1 << self.shard_bits()
+    }
+
+    /// The bits of a shard's number.
+    fn shard_bits(&self) -> u32 {
+        u64::BITS - self.shift
     }
 
     /// The number of databases.
@@ -234,13 +239,19 @@ impl Keyspace {
         }
     }
 
-    /// Adds a watch, which any change of the key touches.
-    pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
-        self.watchers.add(db, key, watch);
+    /// Adds a watch, which any change of the key touches; `expired` if the key is there, but has expired.
+    pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>, expired: bool) {
+        self.watchers.add(db, key, watch, expired);
     }
 
-    pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) {
-        self.watchers.remove(db, key, watch);
+    /// Whether a watch is on this key. Takes as long for a client that watches many keys.
+    pub fn is_watching(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watchers.has(db, key, watch)
+    }
+
+    /// Removes a watch. Returns whether the key had expired before it was watched, and is still there.
+    pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watchers.remove(db, key, watch)
     }
 
     /// Prefetches the memory that look-ups of these hashes will read, in parallel.

@@ -35,6 +35,8 @@ pub const KEYSPACE_CHANNEL: u32 = 1 << 0;
 pub const KEYEVENT_CHANNEL: u32 = 1 << 1;
 /// Changes of keys are wanted, for client-side caching.
 pub const KEY_CHANGES: u32 = 1 << 31;
+/// No notification, but here because every view reads these bits: expired keys are not deleted (CLIENT PAUSE).
+pub const EXPIRY_PAUSED: u32 = 1 << 30;
 
 /// One notification of a view.
 #[derive(Debug, PartialEq, Eq)]

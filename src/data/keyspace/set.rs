@@ -175,6 +175,13 @@ impl Set {
         (0..self.len()).filter_map(|place| self.get(place))
     }
 
+    /// Prepares for a step of [`walk`](Self::walk).
+    pub fn prepare_walk(&mut self, count: usize) {
+        if let Self::Members(members) = self {
+            members.prepare_walk(count);
+        }
+    }
+
     /// One step of an iteration over the members, as in [`Indexed::walk`].
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Cow<'_, [u8]>>) {
         let (left, members, integers) = match self {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
+use super::notifications::EXPIRY_PAUSED;
 use super::{ChunkLimit, HashLimits, ListLimits, SetLimits, SortedSetLimits};
 use crate::base::profile::{Family, Profile};
 use crate::data::rdb::Checksums;
@@ -16,7 +17,7 @@ pub struct Settings {
     pub packed_threshold: AtomicUsize,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: RESTORE takes a payload with a wrong checksum.
     pub skip_checksums: AtomicBool,
-    /// The notifications that views make, as bits: event classes, channels, changes of keys.
+    /// The notifications that views make, as bits: event classes, channels, changes of keys; and a pause of expiry.
     notifications: AtomicU32,
 }
 
@@ -81,7 +82,7 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        self.notifications.load(Ordering::Acquire) != 0
+        self.notifications.load(Ordering::Acquire) & !EXPIRY_PAUSED != 0
     }
 
     /// Restores the defaults of what only DEBUG changes.

@@ -46,14 +46,24 @@ pub fn hash_of(key: &[u8]) -> u64 {
 /// The shard of a key with this hash; `shift` leaves the bits of a shard's number.
 #[inline]
 pub fn shard_of(hash: u64, shift: u32) -> usize {
-    (scan_position(hash) >> shift) as usize
+    (hash_order(hash) >> shift) as usize
 }
 
-/// The position of a key in SCAN's order: by shard, then by hash. It never changes.
+/// A hash as a number by which shards ascend. The seven highest bits tag the slots inside a table; dashmap takes the
+/// shard from the bits below them.
+#[inline]
+fn hash_order(hash: u64) -> u64 {
+    hash.rotate_left(7)
+}
+
+/// The bits of a position in SCAN's order, and so of a cursor. Clients keep cursors in signed integers of 32 bits, in
+/// doubles, or in Lua's numbers, which are written with 14 digits.
+pub const SCAN_BITS: u32 = 31;
+
+/// The position of a key in SCAN's order: by shard, then by hash. It never changes. Few keys share one.
 #[inline]
 pub fn scan_position(hash: u64) -> u64 {
-    // The seven highest bits tag the slots inside a table; dashmap takes the shard from the bits below them.
-    hash.rotate_left(7)
+    hash_order(hash) >> (u64::BITS - SCAN_BITS)
 }
 
 /// One database's keys, in shards.

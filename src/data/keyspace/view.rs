@@ -1,7 +1,7 @@
 //! A locked view: the only way to read and change data.
 //!
 //! This file has the struct and its general queries. The modules have the operations: `locking`, `lookup`, `change`,
-//! `databases`, `expiry`, `scan`, and `effects` (what it leaves for others).
+//! `databases`, `expiry`, `scan`, `effects` (what it leaves for others), and `recovery` (after a panic).
 
 mod change;
 mod databases;
@@ -9,6 +9,7 @@ mod effects;
 mod expiry;
 mod locking;
 mod lookup;
+mod recovery;
 mod scan;
 
 use std::marker::PhantomData;
@@ -22,6 +23,7 @@ use super::{Keyspace, Settings, access_time};
 use crate::base::clock::Millis;
 use effects::Effects;
 
+pub use recovery::Recovery;
 pub use scan::ScanFilter;
 
 /// The part of the keyspace that one command, transaction or script has locked, at one instant.
@@ -35,7 +37,10 @@ pub struct View<'k> {
     growing: Option<MutexGuard<'k, ()>>,
     hashed_key: HashedKey,
     db: u32,
+    /// The instant at which the view was locked. What has expired by then is gone.
     now: Millis,
+    /// The instant of the running command, in milliseconds and in microseconds.
+    instant: Millis,
     micros: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
@@ -130,6 +135,8 @@ impl<'k> View<'k> {
         db: u32,
         micros: i64,
     ) -> Self {
+        // No clock shows a time before 1970; an unsigned division is cheaper.
+        let now = (micros.cast_unsigned() / 1000).cast_signed();
         View {
             keyspace,
             locked,
@@ -137,8 +144,8 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
-            // No clock shows a time before 1970; an unsigned division is cheaper.
-            now: (micros.cast_unsigned() / 1000).cast_signed(),
+            now,
+            instant: now,
             micros,
             touch: true,
             confined: false,
@@ -169,14 +176,20 @@ impl<'k> View<'k> {
         self.stats.locks += 1;
     }
 
-    /// The view's instant, in milliseconds.
+    /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.now
+        self.instant
     }
 
-    /// The view's instant, in microseconds.
+    /// The instant of the running command, in microseconds.
     pub fn micros(&self) -> i64 {
         self.micros
+    }
+
+    /// The next command of a script or a transaction runs at a later instant. No more keys expire.
+    pub fn set_instant(&mut self, micros: i64) {
+        self.instant = micros.div_euclid(1000);
+        self.micros = micros;
     }
 
     pub fn db(&self) -> u32 {

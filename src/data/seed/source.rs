@@ -6,6 +6,8 @@ use crate::protocol::{Framed, Framer, Limits, OwnedWords, ProtocolError, split_l
 
 /// No limit: a file is trusted with its size.
 const LIMITS: Limits = Limits { bulk: i64::MAX / 4, authenticated: true };
+/// The longest line, in bytes: that of the longest string, quoted.
+const LONGEST_LINE: u64 = 2 << 30;
 /// How many more bytes of a request are read at a time.
 const STEP: u64 = 64 * 1024;
 
@@ -26,6 +28,8 @@ pub struct Source<R> {
 pub enum SourceError {
     /// A quote is not closed, or text follows the closing quote.
     Quotes,
+    /// A line does not end.
+    TooLong,
     /// The file ends inside a request.
     Cut,
     Protocol(ProtocolError),
@@ -72,7 +76,9 @@ impl<R: BufRead> Source<R> {
     /// Reads an inline line. Returns `false` if it is empty or a comment.
     fn text(&mut self) -> Result<bool, SourceError> {
         self.request.clear();
-        self.file.read_until(b'\n', &mut self.request)?;
+        if self.file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.request)? as u64 == LONGEST_LINE {
+            return Err(SourceError::TooLong);
+        }
         self.next_line += 1;
         let line = self.request.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {

@@ -19,7 +19,7 @@ use crate::base::clock::Millis;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Client, Flow, Session};
 use crate::commands::Handlers;
-use crate::data::keyspace::Busy;
+use crate::data::keyspace::{Busy, Recovery};
 use crate::protocol::Words;
 use crate::script::Yielder;
 use crate::spec::{CommandSpec, Table};
@@ -119,6 +119,13 @@ impl Backend {
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         match self {
             Self::Local(local) => local.next_awaited_expiry(),
+        }
+    }
+
+    /// Puts right what a command may have left half done that has panicked.
+    pub fn recover(&self) -> Result<Recovery, Busy> {
+        match self {
+            Self::Local(local) => local.recover(),
         }
     }
 

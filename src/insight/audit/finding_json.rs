@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::finding::{Evidence, Finding};
-use super::render::is_unprintable;
-use crate::base::text::utf8_or_escaped;
+use crate::base::text::{is_unprintable, utf8_or_escaped};
 
 /// A key that is no UTF-8 is escaped in `key`, and hexadecimal in `key_hex`.
 #[derive(Serialize)]

@@ -125,10 +125,17 @@ struct AnyNestedLine {
     children: Vec<AnyNestedLine>,
 }
 
-/// Writes a journal to a file, one JSON object a line, whole or not at all. Returns the number of commands.
+/// A journal as the text of a file, one JSON object a line, and the number of commands in it.
+pub fn exported_journal(items: &[Item]) -> (Vec<u8>, u64) {
+    let commands = items.iter().filter(|item| matches!(item, Item::Command(_))).count();
+    (exported(items), commands as u64)
+}
+
+/// Writes a journal to a file that the operator has named, whole or not at all. Returns the number of commands.
 pub fn write_journal(path: &Path, items: &[Item]) -> io::Result<u64> {
-    files::write_atomically(path, &exported(items))?;
-    Ok(items.iter().filter(|item| matches!(item, Item::Command(_))).count() as u64)
+    let (content, commands) = exported_journal(items);
+    files::write_atomically(path, &content)?;
+    Ok(commands)
 }
 
 /// Reads a journal and passes on each line. Empty lines are skipped. The error says which line is wrong, and why; the lines

@@ -25,7 +25,7 @@ pub use distance::{distance, short_line};
 #[cfg(feature = "internals")]
 pub use entry::Event;
 pub use entry::{Child, Entry, EventKind, Item, Outcome};
-pub use file::{RecordedLines, read_journal, write_journal};
+pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
 use query::NameRequest;
 pub use query::Query;
 use record::Record;

@@ -122,6 +122,8 @@ pub struct Children {
     left_out: u32,
     /// The depth of the command that runs now.
     pub depth: u8,
+    /// One of them, or its reply, has a secret, which the reply of the whole may repeat.
+    pub has_secret: bool,
 }
 
 impl Children {
@@ -133,6 +135,7 @@ impl Children {
         self.bytes.clear();
         self.left_out = 0;
         self.depth = 0;
+        self.has_secret = false;
     }
 
     /// Appends a command that has ended.

@@ -3,6 +3,7 @@
 use super::{Setting, setting};
 use crate::protocol::{write_general, write_integer};
 use crate::script::lua::{Frame, LuaError, LuaType};
+use crate::script::sandbox::tick_host;
 
 pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
@@ -73,6 +74,8 @@ impl Encoder {
         frame.check_memory(self.out.len())?;
         match self.array_length(frame)? {
             Some(length @ 1..) => {
+                // Each element is a byte and a comma at least. A sparse array can have more than memory holds.
+                frame.check_memory(self.out.len() + length as usize * 2)?;
                 self.out.push(b'[');
                 self.open.push(Open::Array { next: 1, length });
             }
@@ -94,8 +97,8 @@ impl Encoder {
                     if *next > 1 {
                         self.out.push(b',');
                     }
-                    // A sparse array can have far more elements than memory holds values.
                     if *next & 0xffff == 0 {
+                        tick_host(frame)?;
                         frame.check_memory(self.out.len())?;
                     }
                     frame.raw_get_index(-1, *next);
@@ -182,6 +185,11 @@ impl Encoder {
     fn string(&mut self, frame: &Frame<'_>, index: i32) -> Result<(), LuaError> {
         let bytes = frame.bytes(index).unwrap_or_default();
         frame.check_memory(self.out.len() + bytes.len())?;
+        if bytes.len() > LONG_STRING {
+            // Escapes are up to six times as long.
+            let escaped = bytes.iter().filter(|byte| matches!(byte, ..b' ' | 0x7f)).count();
+            frame.check_memory(self.out.len() + bytes.len() + escaped * 5)?;
+        }
         self.out.push(b'"');
         let mut plain = 0;
         for (at, &byte) in bytes.iter().enumerate() {
@@ -208,6 +216,9 @@ impl Encoder {
         Ok(())
     }
 }
+
+/// A string of so many bytes is checked against the limit of memory before it is written.
+const LONG_STRING: usize = 1 << 16;
 
 fn refuse(frame: &Frame<'_>, index: i32, reason: &str) -> LuaError {
     frame.error(format!("Cannot serialise {}: {reason}", frame.type_name(index)))

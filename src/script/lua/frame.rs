@@ -537,6 +537,21 @@ impl<'l> Frame<'l> {
 
     // ---- errors
 
+    /// Counts a call of the host. Returns whether it is time for a tick: a command can take long, and is one instruction.
+    pub fn counts_call(&self) -> bool {
+        const CALLS: u32 = 32;
+        let calls = &self.shared().calls;
+        calls.set(calls.get().wrapping_add(1));
+        calls.get().is_multiple_of(CALLS)
+    }
+
+    /// The length of the table at an index, without metamethods.
+    pub fn raw_length(&self, index: i32) -> usize {
+        let at = self.absolute_index(index);
+        // SAFETY: a valid index.
+        unsafe { ffi::lua_objlen(self.raw(), at) }
+    }
+
     /// Checks the memory limit before an allocation whose size a script decides.
     pub fn check_memory(&self, bytes: usize) -> Result<(), LuaError> {
         let memory = &self.shared().memory;

@@ -44,6 +44,8 @@ struct Shared {
     memory: Memory,
     /// The host of the running script.
     host: Cell<Option<NonNull<dyn Host>>>,
+    /// How often scripts have called their host.
+    calls: Cell<u32>,
     /// A panic that was caught below Lua and resumes above it.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
@@ -51,6 +53,10 @@ struct Shared {
 /// Counts Lua's allocations. The limit holds only while Lua's own code runs: refused memory raises an error, which must
 /// not happen below Rust code.
 struct Memory {
+    /// Allocated since the last tick, for large blocks.
+    rushed: Cell<usize>,
+    /// The main state, and the number of instructions between two ticks.
+    ticking: Cell<Option<(NonNull<ffi::lua_State>, c_int)>>,
     used: Cell<usize>,
     limit: usize,
     limited: Cell<bool>,
@@ -62,7 +68,23 @@ const PAUSE: c_int = 1000;
 /// The alignment of `max_align_t`, the largest that Lua needs.
 const ALIGNMENT: usize = 16;
 
+/// A block that is large enough to be counted for the next tick, and the bytes that bring it about.
+const LARGE_BLOCK: usize = 1 << 16;
+const RUSH: usize = 32 << 20;
+
 impl Memory {
+    /// Notes that a large block was asked for. To fill it takes a single instruction, but a long time, so a few of them bring
+    /// the next tick forward.
+    fn note_large(&self, bytes: usize) {
+        let rushed = self.rushed.get().saturating_add(bytes);
+        self.rushed.set(rushed);
+        if let Some((main, _)) = self.ticking.get().filter(|_| rushed > RUSH) {
+            // SAFETY: the state lives as long as its allocator is called. Lua means this function to be called at any time,
+            // even by signal handlers: it sets numbers.
+            unsafe { ffi::lua_sethook(main.as_ptr(), Some(hook), ffi::LUA_MASKCOUNT, 1) };
+        }
+    }
+
     /// Runs Rust code that Lua code has called, without the limit.
     fn without_limit<R>(&self, run: impl FnOnce() -> R) -> R {
         let before = self.limited.replace(false);
@@ -79,8 +101,9 @@ unsafe impl Send for Lua {}
 impl Lua {
     /// A Lua state without libraries, which may use `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        let memory = Memory { used: Cell::new(0), limit, limited: Cell::new(false) };
-        let shared = Box::new(Shared { memory, host: Cell::new(None), panic: RefCell::new(None) });
+        let (used, rushed, ticking) = (Cell::new(0), Cell::new(0), Cell::new(None));
+        let memory = Memory { rushed, ticking, used, limit, limited: Cell::new(false) };
+        let shared = Box::new(Shared { memory, host: Cell::new(None), calls: Cell::new(0), panic: RefCell::new(None) });
         // SAFETY: `allocate` is an allocator as Lua wants it, and the box outlives the state.
         let raw = unsafe { ffi::lua_newstate(allocate, ptr::from_ref(&*shared).cast_mut().cast()) };
         // Without a limit `allocate` never returns null, so neither does `lua_newstate`.
@@ -166,6 +189,8 @@ impl Lua {
     pub fn tick_every(&mut self, instructions: u32) {
         let instructions = c_int::try_from(instructions).unwrap_or(c_int::MAX);
         let mask = if instructions == 0 { 0 } else { ffi::LUA_MASKCOUNT };
+        self.shared.memory.rushed.set(0);
+        self.shared.memory.ticking.set((instructions > 0).then_some((self.raw, instructions)));
         // SAFETY: `hook` is a hook as Lua wants it.
         unsafe { ffi::lua_sethook(self.raw.as_ptr(), Some(hook), mask, instructions) };
     }
@@ -259,6 +284,12 @@ unsafe extern "C-unwind" fn hook(raw: *mut ffi::lua_State, _: *mut ffi::lua_Debu
         if !goes_on {
             ffi::lua_sethook(raw, Some(hook), ffi::LUA_MASKCOUNT, 1);
             ffi::lua_error(raw);
+        }
+        let memory = &shared(raw).memory;
+        if let Some((main, instructions)) = memory.ticking.get()
+            && memory.rushed.replace(0) > RUSH
+        {
+            ffi::lua_sethook(main.as_ptr(), Some(hook), ffi::LUA_MASKCOUNT, instructions);
         }
     }
 }
@@ -410,6 +441,9 @@ unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usi
             handle_alloc_error(layout(new_size));
         }
         memory.used.set(used);
+        if new_size > LARGE_BLOCK && new_size > old_size {
+            memory.note_large(new_size);
+        }
         new.cast()
     }
 }

@@ -7,6 +7,7 @@ use bytes::Buf;
 
 use super::{Connection, State};
 use crate::base::error::CommandError;
+use crate::clients::config::OutputLimit;
 use crate::clients::session::{Destination, Flow, Session};
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::protocol::{Framed, Framer, Limits, ProtocolError, Reply};
@@ -114,7 +115,15 @@ impl Connection {
                             waits = true;
                         }
                     }
-                    if output_limit.is_hard_passed(out.len() + output.len() - *written) {
+                    let unsent = out.len() + output.len() - *written;
+                    if output_limit.is_hard_passed(unsent)
+                        || unsent > OutputLimit::UNAUTHENTICATED && !engine.is_authenticated(session)
+                    {
+                        // Redis sends nothing more to a client that it closes for its output.
+                        *dropped += unsent;
+                        out.clear();
+                        output.clear();
+                        *written = 0;
                         *state = State::Dropped;
                     }
                 }

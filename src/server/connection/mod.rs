@@ -14,6 +14,7 @@ mod waits;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,13 +26,16 @@ use tokio::io::ReadBuf;
 use super::node::Node;
 use super::stream::Stream;
 use crate::base::clock::Alarm;
+use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
-use crate::protocol::Framer;
+use crate::protocol::{Framer, Quoting};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
+/// The first Valkey in which text may follow a quote in an inline request.
+const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
 
@@ -95,13 +99,14 @@ enum State {
 
 impl Connection {
     pub(super) fn new(node: Arc<Node>, thread: usize, session: Box<Session>, stream: Stream) -> Self {
+        let splices_quotes = node.root().instance.profile.has(SPLICES_QUOTES);
         Self {
             engine: Arc::clone(node.root()),
             node,
             thread,
             session,
             stream,
-            framer: Framer::default(),
+            framer: Framer::new(if splices_quotes { Quoting::Valkey } else { Quoting::Redis }),
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,
@@ -213,7 +218,15 @@ impl Future for Connection {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.session.client.register(cx.waker());
-        let polled = SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ());
+        // No task sees a state that a panic left half changed: the connection ends, and the state it shares is behind locks
+        // whose changes are complete (see `MutexExt`), or put right.
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            SCRATCH.with_borrow_mut(|scratch| this.poll_serve(cx, scratch)).map(|_ended_either_way| ())
+        }));
+        let polled = polled.unwrap_or_else(|panic| {
+            this.engine.after_panic(&mut this.session, &*panic);
+            Poll::Ready(())
+        });
         if this.engine.instance.clock.is_auto() && polled.is_pending() {
             this.show_activity();
         }

@@ -8,7 +8,7 @@ use super::{Location, View};
 use crate::base::clock::Millis;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
-use crate::data::keyspace::notifications::{EventClass, KEY_CHANGES, Notification};
+use crate::data::keyspace::notifications::{EXPIRY_PAUSED, EventClass, KEY_CHANGES, Notification};
 use crate::data::keyspace::store::hash_of;
 
 impl<'k> View<'k> {
@@ -96,6 +96,9 @@ impl<'k> View<'k> {
     /// Inserts an entry whose key does not exist.
     #[inline]
     pub(in crate::data::keyspace) fn insert(&mut self, entry: Entry) {
+        if self.wanted & EXPIRY_PAUSED != 0 {
+            self.expire_paused(entry.key());
+        }
         self.changed(entry.key());
         self.insert_quietly(entry);
     }
@@ -150,7 +153,11 @@ impl<'k> View<'k> {
     pub(super) fn record_change(&mut self, key: &[u8], expired: bool) {
         self.stats.changes += 1;
         if !self.keyspace.watchers.is_empty() {
-            self.keyspace.watchers.touch(self.db, key);
+            if expired {
+                self.keyspace.watchers.touch_expired(self.db, key);
+            } else {
+                self.keyspace.watchers.touch(self.db, key);
+            }
         }
         if self.wanted & KEY_CHANGES != 0 {
             self.effects().notifications.push(Notification::Changed { key: key.into(), expired });

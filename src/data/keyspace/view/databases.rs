@@ -7,6 +7,8 @@ use super::expiry::is_expired;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{KEY_CHANGES, Notification};
+use crate::data::keyspace::store::hash_of;
+use crate::data::keyspace::watch::Presence;
 
 impl View<'_> {
     /// The databases that the view holds, in ascending order, without those that were never used.
@@ -29,10 +31,15 @@ impl View<'_> {
         }
     }
 
+    /// All entries of a database, also expired ones.
+    pub(super) fn entries_of(&self, db: u32) -> impl Iterator<Item = &Entry> {
+        self.locked.iter().filter(move |locked| locked.db == db).flat_map(|locked| locked.shard.iter())
+    }
+
     /// Removes every key of the selected database and returns how many there were.
     pub fn flush(&mut self) -> usize {
-        self.touch_watched(self.db);
         let db = self.db;
+        self.touch_watched(db, None);
         let mut removed = 0;
         let mut garbage = Vec::new();
         self.signal_all(db);
@@ -87,8 +94,11 @@ impl View<'_> {
         }
         for db in [one, other] {
             self.held_shard(db, 0);
-            self.touch_watched(db);
         }
+        for (db, with) in [(one, other), (other, one)] {
+            self.touch_watched(db, Some(with));
+        }
+        let streams = [one, other].map(|db| (db, self.awaited_streams(db)));
         let (one, other) = (one.min(other), one.max(other));
         for index in 0..self.keyspace.shards() {
             let (first, second) = (self.held_shard(one, index), self.held_shard(other, index));
@@ -102,23 +112,36 @@ impl View<'_> {
             swap_counts(shard_meta, |meta| &meta.bytes);
         }
         for db in [one, other] {
-            self.touch_watched(db);
             self.signal_all(db);
+        }
+        for (db, streams) in streams {
+            self.signal_missing_streams(db, &streams);
         }
         self.stats.changes += 1;
     }
 
-    fn touch_watched(&mut self, db: u32) {
+    /// Touches the watched keys of a database whose content is removed, or replaced by another one's.
+    fn touch_watched(&mut self, db: u32, with: Option<u32>) {
         if self.keyspace.watchers.is_empty() {
             return;
         }
-        let selected = std::mem::replace(&mut self.db, db);
         for key in self.keyspace.watchers.keys(db) {
-            if self.exists(&key) {
-                self.keyspace.watchers.touch(db, &key);
-            }
+            let before = self.presence(db, &key);
+            let after = with.map_or(Presence::Missing, |with| self.presence(with, &key));
+            self.keyspace.watchers.replace(db, &key, before, after);
         }
-        self.db = selected;
+    }
+
+    /// How a key of a database is there; an expired one stays.
+    pub fn presence(&mut self, db: u32, key: &[u8]) -> Presence {
+        let hash = hash_of(key);
+        let lock = self.held_shard(db, self.keyspace.shard_of(hash));
+        let shard = &self.locked[lock].shard;
+        match shard.find(hash, key) {
+            None => Presence::Missing,
+            Some(slot) if is_expired(shard.entry(slot), self.now) => Presence::Expired,
+            Some(_) => Presence::Live,
+        }
     }
 }
 

@@ -94,6 +94,30 @@ impl View<'_> {
         std::mem::take(&mut effects.ready)
     }
 
+    /// The keys of streams in a database that clients are blocked on.
+    pub(super) fn awaited_streams(&mut self, db: u32) -> Vec<Box<[u8]>> {
+        if self.keyspace.waiters.is_empty() {
+            return Vec::new();
+        }
+        let selected = std::mem::replace(&mut self.db, db);
+        let is_stream = |key: &[u8], view: &mut Self| view.peek(key).map(Entry::kind) == Some(ValueKind::Stream);
+        let mut keys = self.keyspace.waiters.keys(db);
+        keys.retain(|key| is_stream(key, self));
+        self.db = selected;
+        keys
+    }
+
+    /// Marks those of these keys as ready that are no streams any more: clients blocked in XREADGROUP get an error.
+    pub(super) fn signal_missing_streams(&mut self, db: u32, keys: &[Box<[u8]>]) {
+        let selected = std::mem::replace(&mut self.db, db);
+        for key in keys {
+            if !self.exists(key) {
+                self.signal(key);
+            }
+        }
+        self.db = selected;
+    }
+
     /// Marks all awaited keys of a database as ready, because its content was replaced.
     pub(super) fn signal_all(&mut self, db: u32) {
         if self.keyspace.waiters.is_empty() {

@@ -6,7 +6,8 @@ use super::{Location, LockedShard, View};
 use crate::base::clock::Millis;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
 use crate::data::keyspace::hash::Hash;
-use crate::data::keyspace::notifications::EventClass;
+use crate::data::keyspace::notifications::{EXPIRY_PAUSED, EventClass};
+use crate::data::keyspace::store::hash_of;
 use crate::data::keyspace::value::{Collection, ValueKind};
 
 impl View<'_> {
@@ -45,7 +46,10 @@ impl View<'_> {
     pub(super) fn expire_due(&mut self, at: Location) -> Option<Location> {
         let now = self.now;
         if self.entry(at).due().key.is_some_and(|deadline| now > deadline) {
-            self.expire(at);
+            // A pause keeps the data as it is, but nobody sees the key.
+            if self.wanted & EXPIRY_PAUSED == 0 {
+                self.expire(at);
+            }
             return None;
         }
         let over = self.rewrite_quietly(at, |entry| {
@@ -62,6 +66,16 @@ impl View<'_> {
         }
         self.record_change(&key, true);
         (!over).then_some(at)
+    }
+
+    /// Deletes an expired entry that a pause has kept, because its key is written again.
+    #[cold]
+    pub(super) fn expire_paused(&mut self, key: &[u8]) {
+        let hash = hash_of(key);
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
+        if let Some(slot) = self.locked[lock].shard.find(hash, key) {
+            self.expire(Location { lock, slot, hash });
+        }
     }
 
     fn expire(&mut self, at: Location) {

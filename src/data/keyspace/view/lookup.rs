@@ -4,6 +4,7 @@
 use super::{Location, View};
 use crate::data::keyspace::entry::{AccessTime, Entry};
 use crate::data::keyspace::notifications::EventClass;
+use crate::data::keyspace::store::hash_of;
 
 impl View<'_> {
     /// Whether the key exists. No access, no hit or miss.
@@ -15,6 +16,14 @@ impl View<'_> {
     pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
         let at = self.find(key)?;
         Some(self.entry(at))
+    }
+
+    /// The entry, even if it has expired; then it stays. No access, no hit or miss.
+    pub fn peek_even_expired(&mut self, key: &[u8]) -> Option<&Entry> {
+        let hash = hash_of(key);
+        let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
+        let shard = &self.locked[lock].shard;
+        Some(shard.entry(shard.find(hash, key)?))
     }
 
     /// The entry, read for its value: an access, and a hit or miss.

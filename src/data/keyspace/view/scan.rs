@@ -3,7 +3,8 @@
 use super::View;
 use super::expiry::is_expired;
 use crate::data::keyspace::entry::Entry;
-use crate::data::keyspace::store::{hash_of, scan_position};
+use crate::data::keyspace::notifications::EXPIRY_PAUSED;
+use crate::data::keyspace::store::{SCAN_BITS, hash_of, scan_position};
 use crate::data::keyspace::value::ValueKind;
 
 /// The most strides in which a big shard is walked, whatever the count.
@@ -30,6 +31,9 @@ impl<'k> View<'k> {
 
     /// A random live key, with about equal probability.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
+        /// As in Redis, so many expired keys that a pause keeps are drawn at most.
+        const MOST_EXPIRED: u32 = 100;
+        let mut expired = 0;
         loop {
             let total = self.len() as u64;
             if total == 0 {
@@ -51,6 +55,10 @@ impl<'k> View<'k> {
             if !is_expired(entry, now) {
                 return Some(key);
             }
+            expired += 1;
+            if expired == MOST_EXPIRED && self.wanted & EXPIRY_PAUSED != 0 {
+                return Some(key);
+            }
             self.exists(&key);
         }
     }
@@ -64,9 +72,10 @@ impl<'k> View<'k> {
         let mut left = count.max(1);
         let mut next = 0;
         let (db, now) = (self.db, self.now);
-        let shift = self.keyspace.shift;
-        let first = (cursor >> shift) as u32;
-        for locked in self.locked.iter().filter(|locked| locked.db == db && locked.index >= first) {
+        // Leaves the shard's number of a position.
+        let shift = SCAN_BITS - self.keyspace.shard_bits();
+        for locked in self.locked.iter().filter(|locked| locked.db == db && u64::from(locked.index) >= cursor >> shift)
+        {
             let mut rows: Vec<(u64, &Entry)> = locked
                 .shard
                 .iter()
@@ -75,22 +84,21 @@ impl<'k> View<'k> {
                 .collect();
             // Finding the start of a stride scans the whole shard.
             let stride = left.max(locked.shard.len() / MOST_STRIDES);
+            if rows.len() > stride {
+                let (_, &mut (last, _), behind) = rows.select_nth_unstable_by_key(stride - 1, |row| row.0);
+                // Keys that share a position are returned together: the next step could not tell them apart.
+                next = behind.iter().map(|row| row.0).filter(|&position| position > last).min().unwrap_or(0);
+                rows.retain(|&(position, _)| position <= last);
+            }
             rows.sort_unstable_by_key(|(position, _)| *position);
-            let mut taken = 0;
-            let mut last = 0;
-            for &(position, entry) in &rows {
-                if taken >= stride && position != last {
-                    next = position;
-                    break;
-                }
-                (taken, last) = (taken + 1, position);
+            for (_, entry) in &rows {
                 if is_expired(entry, now) {
                     over.push(entry.key().to_vec());
                 } else if (filter.matches)(entry.key()) && filter.kind.is_none_or(|kind| kind(entry.kind())) {
                     found.push(entry.key().to_vec());
                 }
             }
-            left = left.saturating_sub(taken);
+            left = left.saturating_sub(rows.len());
             if next != 0 {
                 break;
             }
@@ -156,6 +164,8 @@ mod tests {
                 if cursor == 0 {
                     break;
                 }
+                // Clients keep it in a signed integer of 32 bits.
+                prop_assert!(cursor < 1 << 31);
                 in_view(&keyspace, &clock, |view| for _ in 0..change {
                     if grow && others < 20_000 {
                         others += 1;

@@ -100,7 +100,7 @@ impl Local {
                 let stamp = stamp_served(&self.instance, view);
                 let is_driven = by.as_deref().is_none_or(|session| session.is_driven);
                 let alarm = is_driven.then(|| self.instance.clock.rung_alarm());
-                Some(Served { reply, alarm, stamp })
+                Some(Served { reply, alarm, stamp, messages: Vec::new() })
             };
             if let Some(blocked) = client.serve(serve) {
                 self.instance.stop_waiting(&client, &blocked);

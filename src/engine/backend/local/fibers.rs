@@ -1,5 +1,6 @@
 //! Fibers: commands that may run a script have a stack of their own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::Local;
@@ -29,7 +30,7 @@ struct Finished {
     session: Box<Session>,
     words: OwnedWords,
     out: Vec<u8>,
-    flow: Flow,
+    called: std::thread::Result<Flow>,
 }
 
 impl Local {
@@ -65,8 +66,11 @@ impl Local {
         let mut owned = std::mem::take(&mut fibers.words);
         owned.fill(words);
         let fiber = Fiber::new(stack, move |yielder| {
-            let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(yielder));
-            Finished { session: taken, words: owned, out: replies, flow }
+            // The connection needs its session also after a panic, which goes on once it has it.
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(yielder))
+            }));
+            Finished { session: taken, words: owned, out: replies, called }
         });
         match fibers.step(fiber, session, out) {
             Some(flow) => flow,
@@ -107,7 +111,7 @@ impl Fibers {
                 self.replies.shrink_to(BUFFER_KEPT);
                 self.words = finished.words;
                 self.words.empty(BUFFER_KEPT);
-                Some(finished.flow)
+                Some(finished.called.unwrap_or_else(|panic| resume_unwind(panic)))
             }
         }
     }

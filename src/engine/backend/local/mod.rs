@@ -22,7 +22,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Scope, View};
+use crate::data::keyspace::{Busy, Recovery, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -62,12 +62,24 @@ impl Local {
             return;
         }
         if instance.debug_switches.active_expire.load(Ordering::Relaxed)
+            && instance.paused().is_none()
             && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
         {
             self.serve(&mut view, None);
             instance.stats.add(instance.finish_view(view, None));
         }
         instance.cron();
+    }
+
+    /// Puts right what a command may have left half done that has panicked.
+    pub fn recover(&self) -> Result<Recovery, Busy> {
+        let interpreters = self.interpreters()?;
+        self.instance.scripts.end(&interpreters);
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        let recovery = view.recover();
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
+        Ok(recovery)
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.
@@ -203,6 +215,9 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        if !self.instance.profile.since_redis(7, 2) {
+            view.set_instant(self.instance.clock.micros());
+        }
         if spec.computes_keys(words) {
             view.set_confined(!self.may_read_all_keys(session, spec, words));
         }

@@ -81,7 +81,7 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Option<CommandError> {
         if self.instance.active_hooks.has(Hook::Monitor) {
-            front.feed_monitors_ahead(session, args.spec(), args.words());
+            front.feed_monitors_ahead(session, args.words());
         }
         let is_told = session.in_flight.trace.is_open();
         if is_told {
@@ -434,6 +434,9 @@ impl Host for ScriptHost<'_, '_, '_> {
             yielder.suspend();
         }
         match scripts.kill_requested() {
+            None if self.since.get().is_some_and(|since| scripts.is_overdue(since)) => {
+                Err("ERR The script takes too long for a file that is loaded.")
+            }
             None => Ok(()),
             // Redis uses the same text for functions.
             Some(KillReason::Eval | KillReason::Function) => Err("ERR Script killed by user with SCRIPT KILL..."),
@@ -469,8 +472,11 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let ResolvedRow { spec, .. } = self.local.table.row_of(words)?;
         let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let spec = match self.local.table.row_of(words) {
+            Some(ResolvedRow { spec, .. }) => spec,
+            None => acl.commands().absent_row(words)?.0,
+        };
         let session = &self.inner.borrow().session;
         let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())

@@ -9,7 +9,7 @@ use super::script::ScriptContext;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Queued, Session, Transaction};
 use crate::commands::{CommandResult, Handler};
-use crate::data::keyspace::{Busy, Scope, View, hash_of};
+use crate::data::keyspace::{Busy, Presence, Scope, View, hash_of};
 use crate::engine::replies::write;
 use crate::engine::transaction::{needs_scripts, queued};
 use crate::engine::{Engine, key_hashes};
@@ -73,14 +73,12 @@ impl Local {
         let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
         while let Some(key) = args.optional() {
             let watching = &mut session.watching;
-            if watching.keys.iter().any(|(db, other)| *db == session.db && **other == *key) {
+            if self.instance.keyspace.is_watching(session.db, key, &watching.watch) {
                 continue;
             }
-            if let Some(view) = &mut view {
-                // An expired key is deleted now, so that its later deletion does not touch the watch.
-                view.exists(key);
-            }
-            self.instance.keyspace.watch(session.db, key, &watching.watch);
+            let presence = view.as_mut().map(|view| view.presence(session.db, key));
+            let expired = presence == Some(Presence::Expired);
+            self.instance.keyspace.watch(session.db, key, &watching.watch, expired);
             watching.keys.push((session.db, key.into()));
         }
         if let Some(view) = &mut view {
@@ -119,17 +117,16 @@ impl Local {
         };
         let transaction = session.transaction.take().unwrap_or_default();
         let watching = std::mem::take(&mut session.watching);
+        let mut expired = false;
         for (db, key) in &watching.keys {
-            view.select(*db);
-            // Finding a watched key expired touches it.
-            view.exists(key);
-            instance.keyspace.unwatch(*db, key, &watching.watch);
+            let had_expired = instance.keyspace.unwatch(*db, key, &watching.watch);
+            expired |= !had_expired && view.presence(*db, key) == Presence::Expired;
         }
         view.select(session.db);
         let mut flow = Flow::Continue;
         let result = if transaction.broken {
             Err(ABORTED)
-        } else if watching.watch.is_touched() {
+        } else if expired || watching.watch.is_touched() {
             Ok(Reply::NullArray)
         } else {
             flow = self.run_queue(

@@ -1,7 +1,8 @@
 //! Findings as annotations of GitHub Actions: lines on standard output that the runner reads.
 
-use super::phrase::{PAGE, evidence_line, lock_place, printable, time_of_day};
+use super::phrase::{PAGE, evidence_line, lock_place, time_of_day};
 use super::world::{WorldFindings, all};
+use crate::base::text::printable;
 use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::Finding;
 

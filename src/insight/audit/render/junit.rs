@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 
-use super::phrase::{is_unprintable, lock_place};
+use super::phrase::lock_place;
 use super::text::report;
 use super::world::{WorldFindings, all, fails};
+use crate::base::text::is_unprintable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 

@@ -10,7 +10,6 @@ mod world;
 
 pub use github::annotations;
 pub use junit::junit;
-pub(in crate::insight::audit) use phrase::is_unprintable;
 pub use sarif::{Artifact, sarif};
 pub use text::{describe_findings, report, summary_line};
 pub use world::WorldFindings;

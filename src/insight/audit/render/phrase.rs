@@ -1,9 +1,7 @@
 //! Phrases that several formats share: places, keys, times, and text without control characters.
 
-use std::borrow::Cow;
-
 use crate::base::log::civil;
-use crate::base::text::utf8_or_escaped;
+use crate::base::text::{printable, utf8_or_escaped};
 use crate::insight::audit::finding::{Evidence, Finding};
 
 /// The page that explains all findings, each under its code.
@@ -45,30 +43,6 @@ pub fn evidence_line(evidence: &Evidence) -> String {
 /// A key as text. Bytes that are no UTF-8 are escaped, so that no two keys look alike.
 pub fn readable(key: &[u8]) -> String {
     printable(&utf8_or_escaped(key)).into_owned()
-}
-
-/// Text with the characters escaped that a terminal or a file would obey.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unprintable) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 8);
-    for letter in text.chars() {
-        match letter {
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            letter if is_unprintable(letter) => shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter))),
-            letter => shown.push(letter),
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// Controls, marks that change the direction of writing, and code points that are no characters.
-pub fn is_unprintable(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// `12:00:01.250` in UTC, of microseconds since 1970.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::phrase::{PAGE, date_and_time, evidence_line, lock_place, printable, readable};
+use super::phrase::{PAGE, date_and_time, evidence_line, lock_place, readable};
 use super::world::{WorldFindings, all};
+use crate::base::text::printable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::{Finding, JournalRef};
 

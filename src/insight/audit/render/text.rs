@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::phrase::{PAGE, evidence_line, lock_place, printable, time_of_day};
+use super::phrase::{PAGE, evidence_line, lock_place, time_of_day};
 use super::world::{WorldFindings, all};
 use crate::base::text::counted;
+use crate::base::text::printable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 
