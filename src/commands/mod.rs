@@ -49,6 +49,7 @@ mod lcs;
 mod list_blocking;
 mod list_index;
 mod lists;
+mod lolwut;
 mod long_double;
 mod modules;
 mod mpop;
@@ -57,6 +58,7 @@ mod partial_sort;
 mod persistence;
 mod pubsub;
 mod redouble;
+mod replication;
 mod sampling;
 mod scan;
 mod scan_elements;
@@ -153,12 +155,14 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        lolwut::ROWS,
         modules::ROWS,
         object::ROWS,
         persistence::ROWS,
         pubsub::ROWS,
         string_ranges::ROWS,
         redouble::ROWS,
+        replication::ROWS,
         scan::ROWS,
         scripting::ROWS,
         server::ROWS,

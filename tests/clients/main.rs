@@ -83,6 +83,13 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String>
     Ok(wanted)
 }
 
+/// redouble, keeping its data as redis-server does: some suites save them.
+fn redouble() -> Side {
+    let mut side = Side::redouble();
+    side.arguments.extend(["--persist", "yes"].map(str::to_owned));
+    side
+}
+
 /// Whether every test that passes on redis-server passes on the server, too.
 fn compare(wanted: Wanted) -> Result<bool, String> {
     if !wanted.all && wanted.client.is_none() {
@@ -95,7 +102,7 @@ fn compare(wanted: Wanted) -> Result<bool, String> {
         let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(format!("no suite is called {prefix}; there are {}", known.join(", ")));
     }
-    let ours = wanted.server.map_or_else(|| Ok(Side::redouble()), |described| Side::named(&described))?;
+    let ours = wanted.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
     let sides = [Side::redis()?, Side { journal: false, ..ours }];
     let mut comparisons = run_all(&suites, &sides);
     for comparison in &mut comparisons {
