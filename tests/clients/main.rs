@@ -17,6 +17,7 @@ mod support;
 #[path = "../locks/apt.rs"]
 mod apt;
 mod install;
+#[expect(dead_code, reason = "these suites have packages of their own")]
 #[path = "../locks/packages.rs"]
 mod packages;
 mod run;

@@ -148,6 +148,12 @@ pub fn check_readers() {
     assert_eq!((tcl.count(), tcl.passed()), (3, 2));
     assert_eq!(tcl.named(Verdict::Passed).collect::<Vec<_>>(), ["SET (a)"; 2]);
     assert_eq!(tcl.named(Verdict::Failed).collect::<Vec<_>>(), ["GET"]);
+    let hiredis = Verdicts::of_hiredis(
+        "#01 Says: this: \x1b[0;32mPASSED\x1b[0;0m\n#02 b: \x1b[0;31mFAILED\x1b[0;0m\n#03 c: \x1b[01;33mSKIPPED\x1b[0;0m\n\
+         #04 Throughput:\n",
+    );
+    assert_eq!((hiredis.count(), hiredis.passed()), (3, 1));
+    assert_eq!(hiredis.named(Verdict::Failed).collect::<Vec<_>>(), ["b"]);
     let libtest =
         Verdicts::of_libtest("running 3 tests\ntest m::a ... ok\ntest m::b ... FAILED\ntest c ... ignored, no\n");
     assert_eq!((libtest.count(), libtest.passed()), (3, 1));
