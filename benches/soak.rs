@@ -189,7 +189,9 @@ fn send_messages(soak: &Soak, seed: u64) {
 fn send_restores(soak: &Soak, seed: u64) {
     let (mut dice, mut reply) = (Dice::new(seed), Vec::new());
     let mut payloads = Vec::new();
+    // In a space of their own, where no power disturbs the making of the dumps.
     let mut wire = Wire::connect(soak.address);
+    wire.ask("REDOUBLE SPACE restores");
     for line in [
         "SET a text",
         "SET b 12345",
@@ -218,6 +220,7 @@ fn send_restores(soak: &Soak, seed: u64) {
     drop(wire);
     while soak.goes_on(1) && !payloads.is_empty() {
         let Some(mut stream) = soak.connect() else { continue };
+        soak.send(&mut stream, &request(&["REDOUBLE", "SPACE", "restores"]), &mut reply);
         for _ in 0..200 {
             let mut payload = payloads[dice.below(payloads.len())].clone();
             let body = payload.len() - 8;
@@ -414,25 +417,13 @@ fn mean(values: &[u64]) -> u64 {
 fn run(time: Duration, seed: u64) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("redouble-soak-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let user = "default on nopass ~* &* +@all -shutdown -config|set -acl|setuser -acl|deluser -client|pause -debug";
-    let server = ServerProcess::redouble(&[
-        "--dir",
-        folder.to_str().ok_or("a path that is no text")?,
-        "--maxmemory",
-        DATA,
-        "--journal",
-        "yes",
-        "--journal-size",
-        "4mb",
-        "--gate-timeout",
-        "200ms",
-        "--busy-reply-threshold",
-        "50",
-        "--user",
-        user,
-        "--loglevel",
-        "warning",
-    ]);
+    let dir = folder.to_str().ok_or("a path that is no text")?;
+    let server = ["--dir", dir, "--maxmemory", DATA, "--journal", "yes", "--journal-size", "4mb"];
+    let limits = ["--gate-timeout", "200ms", "--busy-reply-threshold", "50"];
+    let user =
+        "--user default on nopass ~* &* +@all -shutdown -config|set -acl|setuser -acl|deluser -client|pause -debug";
+    let user: Vec<&str> = user.split(' ').collect();
+    let server = ServerProcess::redouble(&[&server[..], &limits, &user].concat());
     let soak =
         Arc::new(Soak { address: server.address(), is_over: AtomicBool::new(false), counts: Default::default() });
     let clients: [fn(&Soak, u64); 4] = [send_messages, send_restores, send_scripts, send_powers];

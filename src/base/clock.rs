@@ -1,8 +1,8 @@
 //! The only source of time.
 //!
 //! A server's clock runs at the machine's speed with an offset, at another speed, or is frozen. Everything with a
-//! deadline reads this clock; nothing else in the crate reads the machine's time or sleeps (a lint enforces it). Slow
-//! log, uptime and log lines concern the machine and use real time.
+//! deadline reads this clock; nothing else in the crate reads the machine's time or sleeps (a lint enforces it). Uptime,
+//! log lines and how long a command took concern the machine and use real time.
 
 use crate::base::sync::MutexExt;
 use std::collections::BTreeMap;
@@ -91,6 +91,15 @@ struct AlarmInner {
     sleeper: Option<Waker>,
 }
 
+/// One reading of a server's clock, and of the machine's beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// The server's time, in microseconds since 1970.
+    pub micros: i64,
+    /// The machine's, which passes also while the server's clock stands.
+    pub real: i64,
+}
+
 /// Measures real time, for limits that apply although the server's clock is frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
@@ -134,6 +143,21 @@ impl Clock {
             SCALED => self.scaled_micros(),
             mode => mode,
         }
+    }
+
+    /// This clock's time and the machine's. While the clock runs at the machine's speed, both are one reading.
+    #[inline]
+    pub fn read(&self) -> Reading {
+        if self.mode.load(Ordering::Acquire) == RUNNING {
+            let real = machine_micros();
+            return Reading { micros: real.saturating_add(self.offset.load(Ordering::Acquire)), real };
+        }
+        self.read_both()
+    }
+
+    #[cold]
+    fn read_both(&self) -> Reading {
+        Reading { micros: self.micros(), real: machine_micros() }
     }
 
     #[cold]

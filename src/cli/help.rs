@@ -44,6 +44,8 @@ Most used:
                         one a line; may be given more than once
   --persist             keeps data: loads dbfilename of dir, writes it on SAVE, BGSAVE, save
                         points and at the end; without it, nothing is kept
+  --enable-paths-outside-dir yes
+                        clients' REDOUBLE SAVE and JOURNAL EXPORT write anywhere
   --exit-with-parent yes
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)

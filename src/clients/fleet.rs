@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::clients::instance::Instance;
+use crate::clients::acl::User;
 
 /// The most spaces behind one port.
 pub const MOST_SPACES: usize = 10_000;
@@ -25,8 +25,14 @@ pub trait Fleet: Send + Sync {
     /// The spaces behind this server's port, by name.
     fn spaces(&self) -> Vec<SpaceInfo>;
 
-    /// The root world.
-    fn root(&self) -> Arc<Instance>;
+    /// The user of the root world with this name and password.
+    fn root_user(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>>;
+
+    /// The default user of the root world, if it needs no password.
+    fn open_root_user(&self) -> Option<Arc<User>>;
+
+    /// Saves the data of the root world for the end of the process, if that is asked for or there are save points.
+    fn save_at_end(&self, asked: Option<bool>) -> Result<(), CommandError>;
 
     /// Makes a space if there is none, and checks that it has a user of this name. An empty name is the root world.
     fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError>;

@@ -21,19 +21,22 @@ mod test_powers;
 mod view_end;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{OnceLock, Weak};
 
 use crate::base::clock::Clock;
 use crate::base::identity::Identity;
 use crate::base::log::Log;
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::clients::acl::{self, Acl};
 use crate::clients::config::{Config, Settings};
 use crate::clients::fleet::Fleet;
+use crate::clients::latency::LatencyMonitor;
 use crate::clients::pubsub::PubSub;
+use crate::clients::rates::Rates;
 use crate::clients::session::Clients;
-use crate::clients::stats::Stats;
+use crate::clients::slow_log::CommandLog;
+use crate::clients::stats::{ErrorOverflow, Stats};
 use crate::clients::tracking::Tracking;
 use crate::data::keyspace::Keyspace;
 use crate::insight::audit::LiveAudit;
@@ -74,6 +77,14 @@ pub struct Instance {
     pub audit: Arc<LiveAudit>,
     pub tracking: Tracking,
     pub stats: Stats,
+    pub slow_log: CommandLog,
+    /// Commands with large requests, and with large replies (Valkey).
+    pub large_requests: CommandLog,
+    pub large_replies: CommandLog,
+    pub latency: LatencyMonitor,
+    pub rates: Rates,
+    /// The most memory that was ever reported.
+    pub peak_memory: AtomicU64,
     pub log: Arc<Log>,
     pub acl: Acl,
     pub persistence: Arc<Persistence>,
@@ -125,6 +136,12 @@ impl Instance {
             audit: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
+            slow_log: CommandLog::default(),
+            large_requests: CommandLog::default(),
+            large_replies: CommandLog::default(),
+            latency: LatencyMonitor::default(),
+            rates: Rates::default(),
+            peak_memory: AtomicU64::new(0),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
             persistence: Arc::new(Persistence::new(identity.started())),
@@ -140,6 +157,7 @@ impl Instance {
             initial: OnceLock::new(),
         };
         instance.apply_settings();
+        instance.stats.set_error_overflow(error_overflow(&profile));
         instance
     }
 
@@ -184,5 +202,16 @@ impl Instance {
     /// The other spaces and instances, as long as the server serves.
     pub fn fleet(&self) -> Option<Arc<dyn Fleet>> {
         self.fleet.get().and_then(Weak::upgrade)
+    }
+}
+
+/// What the imitated release does when there are too many error codes.
+fn error_overflow(profile: &Profile) -> ErrorOverflow {
+    if profile.has(Since::valkey(8, 0, 0)) {
+        ErrorOverflow::Together
+    } else if profile.has(Since::redis(7, 4, 0)) {
+        ErrorOverflow::Disable
+    } else {
+        ErrorOverflow::Ignore
     }
 }

@@ -5,10 +5,15 @@
 //! Begin with [`session`], the state of one connection, and [`instance`], what the connections of a server share.
 
 pub mod acl;
+pub mod call_stats;
 pub mod config;
 pub mod fleet;
+pub mod histogram;
 pub mod instance;
+pub mod latency;
 pub mod pubsub;
+pub mod rates;
 pub mod session;
+pub mod slow_log;
 pub mod stats;
 pub mod tracking;

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::base::sync::MutexExt;
+use crate::clients::call_stats::{CallCounters, CallTotals};
+use crate::clients::rates::Sums;
 use crate::data::keyspace::ViewStats;
 
 /// Adds to a counter that only the calling thread ever writes.
@@ -27,6 +29,11 @@ pub struct Counters {
     expired: AtomicU64,
     changes: AtomicU64,
     locks: AtomicU64,
+    /// Reads from sockets that brought something, and writes to them.
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
+    /// What each command did.
+    pub calls: CallCounters,
 }
 
 impl Counters {
@@ -57,6 +64,10 @@ pub struct Totals {
     pub changes: u64,
     /// Locks that were taken. Never reset either.
     pub locks: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub expire_cycles: u64,
+    pub expire_cycle_micros: u64,
 }
 
 /// Commands that were asked for and that the server does not have.
@@ -100,14 +111,66 @@ impl std::fmt::Display for Unsupported {
     }
 }
 
+/// What happens when a client invents more error codes than are counted by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorOverflow {
+    /// Further codes are not counted by themselves. (Redis before 7.4 counts any number.)
+    #[default]
+    Ignore,
+    /// All counts are dropped, and none is made until the next reset (Redis since 7.4).
+    Disable,
+    /// Further codes are counted together (Valkey).
+    Together,
+}
+
+/// How often each error code was answered.
+#[derive(Default)]
+struct ErrorCodes {
+    counts: BTreeMap<Vec<u8>, u64>,
+    overflow: ErrorOverflow,
+    is_disabled: bool,
+}
+
+impl ErrorCodes {
+    /// The most error codes that are counted by themselves: a client can invent any number.
+    const MOST: usize = 128;
+
+    fn count(&mut self, code: &[u8]) {
+        if self.is_disabled {
+            return;
+        }
+        if let Some(count) = self.counts.get_mut(code) {
+            *count += 1;
+        } else if self.counts.len() < Self::MOST {
+            self.counts.insert(code.to_vec(), 1);
+        } else {
+            match self.overflow {
+                ErrorOverflow::Ignore => {}
+                ErrorOverflow::Disable => {
+                    self.counts = BTreeMap::from([(b"ERRORSTATS_DISABLED".to_vec(), 1)]);
+                    self.is_disabled = true;
+                }
+                ErrorOverflow::Together => *self.counts.entry(b"ERRORSTATS_OVERFLOW".to_vec()).or_default() += 1,
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self { overflow: self.overflow, ..Self::default() };
+    }
+}
+
 /// Every counter of one server.
 #[derive(Default)]
 pub struct Stats {
     pub connections: AtomicU64,
     pub rejected_connections: AtomicU64,
+    /// How often expired keys were deleted, and how many microseconds that took.
+    pub expire_cycles: AtomicU64,
+    pub expire_cycle_micros: AtomicU64,
     errors: AtomicU64,
     /// How often each error code was answered.
-    errors_by_code: Mutex<BTreeMap<Vec<u8>, u64>>,
+    errors_by_code: Mutex<ErrorCodes>,
     unsupported: Mutex<Unsupported>,
     /// By the number of the thread.
     threads: Mutex<Vec<Arc<Counters>>>,
@@ -115,12 +178,10 @@ pub struct Stats {
     elsewhere: Mutex<ViewStats>,
     /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
     reset_at: Mutex<Totals>,
+    calls_at_reset: Mutex<CallTotals>,
 }
 
 impl Stats {
-    /// The most error codes that are counted by themselves: a client can invent any number.
-    const MOST_CODES: usize = 128;
-
     /// The counters of a thread, made when it first serves here.
     pub fn thread(&self, number: usize) -> Arc<Counters> {
         let mut threads = self.threads.lock_ignoring_poison();
@@ -135,14 +196,15 @@ impl Stats {
         *self.elsewhere.lock_ignoring_poison() += view_stats;
     }
 
+    /// Counts an error reply with this code.
     pub fn count_error(&self, code: &[u8]) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        let mut by_code = self.errors_by_code.lock_ignoring_poison();
-        if let Some(count) = by_code.get_mut(code) {
-            *count += 1;
-        } else if by_code.len() < Self::MOST_CODES {
-            by_code.insert(code.to_vec(), 1);
-        }
+        self.errors_by_code.lock_ignoring_poison().count(code);
+    }
+
+    /// Sets what happens when there are too many error codes, as the imitated release does it.
+    pub fn set_error_overflow(&self, overflow: ErrorOverflow) {
+        self.errors_by_code.lock_ignoring_poison().overflow = overflow;
     }
 
     /// Counts a command that this server does not have.
@@ -165,7 +227,8 @@ impl Stats {
     }
 
     pub fn errors_by_code(&self) -> Vec<(Vec<u8>, u64)> {
-        self.errors_by_code.lock_ignoring_poison().iter().map(|(code, count)| (code.clone(), *count)).collect()
+        let codes = self.errors_by_code.lock_ignoring_poison();
+        codes.counts.iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
     /// The sums since the last reset.
@@ -185,12 +248,44 @@ impl Stats {
             errors: all.errors - reset.errors,
             changes: all.changes,
             locks: all.locks,
+            reads: all.reads - reset.reads,
+            writes: all.writes - reset.writes,
+            expire_cycles: all.expire_cycles - reset.expire_cycles,
+            expire_cycle_micros: all.expire_cycle_micros - reset.expire_cycle_micros,
         }
+    }
+
+    /// What each command did since the last reset.
+    pub fn calls(&self) -> CallTotals {
+        let reset = self.calls_at_reset.lock_ignoring_poison();
+        let mut totals = self.all_calls();
+        totals.subtract(&reset);
+        totals
+    }
+
+    fn all_calls(&self) -> CallTotals {
+        let mut totals = CallTotals::default();
+        for thread in self.threads.lock_ignoring_poison().iter() {
+            thread.calls.add_to(&mut totals);
+        }
+        totals
     }
 
     pub fn reset(&self) {
         *self.reset_at.lock_ignoring_poison() = self.all();
+        *self.calls_at_reset.lock_ignoring_poison() = self.all_calls();
         self.errors_by_code.lock_ignoring_poison().clear();
+    }
+
+    /// What the rates per second are made of.
+    pub fn sums(&self) -> Sums {
+        let all = self.all();
+        Sums {
+            commands: all.commands,
+            input_bytes: all.input_bytes,
+            output_bytes: all.output_bytes,
+            cycles: all.reads + all.expire_cycles,
+        }
     }
 
     /// The sums since the server began, whatever CONFIG RESETSTAT has said.
@@ -201,6 +296,8 @@ impl Stats {
             connections: load(&self.connections),
             rejected_connections: load(&self.rejected_connections),
             errors: load(&self.errors),
+            expire_cycles: load(&self.expire_cycles),
+            expire_cycle_micros: load(&self.expire_cycle_micros),
             hits: elsewhere.hits,
             misses: elsewhere.misses,
             expired: elsewhere.expired,
@@ -217,6 +314,8 @@ impl Stats {
             totals.expired += load(&thread.expired);
             totals.changes += load(&thread.changes);
             totals.locks += load(&thread.locks);
+            totals.reads += load(&thread.reads);
+            totals.writes += load(&thread.writes);
         }
         totals
     }

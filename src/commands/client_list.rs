@@ -3,12 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::base::profile::{Family, Since};
+use crate::base::profile::{Family, Since, Version};
 use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::Client;
 use crate::clients::tracking::TrackingInfo;
 use crate::commands::Call;
 use crate::protocol::Words;
+
+/// The buffers that Redis keeps for a client. Here all connections of a thread share theirs; clients are shown what the
+/// release would have.
+const QUERY_BUFFER: usize = 20_474;
+const REPLY_BUFFER: usize = 16_384;
+const SMALL_REPLY_BUFFER: usize = 1_024;
+/// Milliseconds after which Redis shrinks the reply buffer of a new client, and gives up the query buffer of an idle one.
+const NEW: i64 = 300;
+const IDLE: i64 = 2_000;
+/// Since these releases, a client has a query buffer of its own only if it has sent a large request.
+const SHARED_QUERY_BUFFER: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {
     clients.iter().flat_map(|client| describe(call, words, client)).collect()
@@ -25,7 +36,20 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let is_caller = client.id() == call.session.client.id();
     // Only the caller's request is in a buffer: all others have been processed.
     let (request, encoded) = if is_caller { request_sizes(words) } else { (0, 0) };
-    let (input, output) = (seen.input.load(Relaxed) + encoded, client.waiting());
+    let shares_buffer = profile.has(SHARED_QUERY_BUFFER);
+    // Valkey shows nothing of the buffer that clients share.
+    let input = seen.input.load(Relaxed) + if shares_buffer && valkey { 0 } else { encoded };
+    let output = client.waiting();
+    let idle = if is_caller { 0 } else { now.saturating_sub(seen.last_used.load(Relaxed)) };
+    let room = match seen.large_request(now) {
+        Some(bytes) => bytes.max(QUERY_BUFFER),
+        None if shares_buffer && (valkey || !is_caller) => 0,
+        None if idle > IDLE => 0,
+        None => QUERY_BUFFER,
+    };
+    let is_new = now.saturating_sub(client.created()) < NEW;
+    let reply_buffer = if is_new { REPLY_BUFFER } else { SMALL_REPLY_BUFFER };
+    let (buffered, listed) = if output <= reply_buffer { (output, 0) } else { (0, output) };
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
     let mut line = Line::default();
@@ -53,18 +77,17 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("watch", seen.watched.load(Relaxed));
     }
     line.number("qbuf", input);
-    // Query buffers have no spare room.
-    line.number("qbuf-free", 0);
+    line.number("qbuf-free", room.saturating_sub(input));
     line.number("argv-mem", request);
     if since(7, 0) {
         line.number("multi-mem", queued_bytes);
-        line.number("rbs", output);
-        line.number("rbp", output);
+        line.number("rbs", reply_buffer);
+        line.number("rbp", if is_new { reply_buffer } else { buffered });
     }
-    line.number("obl", 0);
-    line.number("oll", u8::from(output > 0));
-    line.number("omem", output);
-    line.number("tot-mem", size_of::<Client>() + input + output + queued_bytes + request);
+    line.number("obl", buffered);
+    line.number("oll", listed.div_ceil(REPLY_BUFFER));
+    line.number("omem", listed);
+    line.number("tot-mem", client.memory() + room.max(encoded) + reply_buffer + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));

@@ -122,7 +122,8 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if is_of_process {
         call.permit_at_root(args)?;
     }
-    let result = call.server.config.set(&pairs, profile);
+    let is_local = call.session.client.peer().is_local();
+    let result = call.server.config.set(&pairs, profile, is_local);
     call.server.apply_settings();
     if is_of_process {
         call.server.apply_log_level();
@@ -199,8 +200,7 @@ fn rewrite(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn resetstat(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
-    call.server.stats.reset();
-    call.server.scripts.reset_evicted();
+    call.server.reset_statistics();
     Ok(Reply::OK)
 }
 

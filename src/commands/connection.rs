@@ -71,8 +71,7 @@ fn known_at_root(call: &mut Call<'_>, user: &[u8], password: &[u8]) {
     if matches!(call.session.at_root, AtRoot::Here) {
         return;
     }
-    let root = call.server.fleet().map(|fleet| fleet.root());
-    if let Some(user) = root.and_then(|root| root.acl.authenticate(user, password)) {
+    if let Some(user) = call.server.fleet().and_then(|fleet| fleet.root_user(user, password)) {
         call.session.at_root = AtRoot::As(user);
     }
 }
@@ -290,8 +289,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let user = server.acl.default_user();
     session.become_user(user, user.is_open());
     if !matches!(session.at_root, AtRoot::Here) {
-        let root = server.fleet().map(|fleet| fleet.root());
-        let user = root.map(|root| Arc::clone(root.acl.default_user())).filter(|user| user.is_open());
+        let user = server.fleet().and_then(|fleet| fleet.open_root_user());
         session.at_root = user.map_or(AtRoot::Nobody, AtRoot::As);
     }
     session.client.labels().name.clear();
@@ -414,7 +412,7 @@ fn shutdown(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     call.permit_at_root(args)?;
     let asked = if no_save { Some(false) } else { save.then_some(true) };
     let saved = match call.server.fleet() {
-        Some(fleet) => fleet.root().save_at_end(asked),
+        Some(fleet) => fleet.save_at_end(asked),
         None => call.server.save_at_end(asked),
     };
     if saved.is_err() && !force {

@@ -48,8 +48,11 @@ const FLUSHALL: Command = Command::new(
 );
 
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    parse_flush_mode(args)?;
-    view.flush_everything();
+    let is_lazy = parse_flush_mode(args)?;
+    let removed = view.flush_everything();
+    if is_lazy {
+        view.count_freed_lazily(removed);
+    }
     Ok(Reply::OK)
 }
 
@@ -70,16 +73,24 @@ const FLUSHDB: Command = Command::new(
 );
 
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    parse_flush_mode(args)?;
-    view.flush();
+    let is_lazy = parse_flush_mode(args)?;
+    let removed = view.flush();
+    if is_lazy {
+        view.count_freed_lazily(removed);
+    }
     view.notify_flushed();
     Ok(Reply::OK)
 }
 
-/// SYNC and ASYNC mean the same here: clients cannot see when memory is freed.
-fn parse_flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
-    let _known = args.take("ASYNC") || args.take("SYNC");
-    args.end()
+/// Whether the mode is ASYNC. The memory is freed in either mode when the locks are released; clients can only see how it
+/// is counted.
+fn parse_flush_mode(args: &mut Args<'_>) -> Result<bool, CommandError> {
+    let is_lazy = args.take("ASYNC");
+    if !is_lazy {
+        let _ = args.take("SYNC");
+    }
+    args.end()?;
+    Ok(is_lazy)
 }
 
 const SWAPDB: Command = Command::new(

@@ -23,7 +23,7 @@ pub struct Command {
 
 impl Command {
     pub const fn new(run: Handler, spec: CommandSpec) -> Self {
-        Self { spec: CommandSpec { kind: run.kind(), ..spec }, run, subcommands: &[] }
+        Self { spec: spec.of_kind(run.kind()), run, subcommands: &[] }
     }
 
     /// A command that only has subcommands.

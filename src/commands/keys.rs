@@ -29,7 +29,7 @@ const DEL: Command = Command::new(
 );
 
 const UNLINK: Command = Command::new(
-    DEL.run,
+    Handler::Keys(unlink),
     CommandSpec {
         summary: "Deletes keys, and leaves it to later to free what they held.",
         complexity: "O(1) for each key.",
@@ -41,6 +41,13 @@ const UNLINK: Command = Command::new(
 
 fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     Ok(count_if(args, |key| delete(view, key)))
+}
+
+fn unlink<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    Ok(count_if(args, |key| {
+        view.free_lazily(key);
+        delete(view, key)
+    }))
 }
 
 const EXISTS: Command = Command::new(

@@ -45,12 +45,16 @@ mod hyperloglog;
 mod index_ranges;
 mod info;
 mod keys;
+mod latency;
+mod latency_report;
 mod lcs;
 mod list_blocking;
 mod list_index;
 mod lists;
 mod lolwut;
 mod long_double;
+mod memory;
+mod memory_figures;
 mod modules;
 mod mpop;
 mod object;
@@ -69,6 +73,7 @@ mod set;
 mod set_algebra;
 mod set_random;
 mod sets;
+mod slow_log;
 mod sort;
 mod sorted_set_algebra;
 mod sorted_set_bounds;
@@ -151,11 +156,13 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         hashes::ROWS,
         info::ROWS,
         keys::ROWS,
+        latency::ROWS,
         lcs::ROWS,
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
         lolwut::ROWS,
+        memory::ROWS,
         modules::ROWS,
         object::ROWS,
         persistence::ROWS,
@@ -170,6 +177,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         set_algebra::ROWS,
         set_random::ROWS,
         sets::ROWS,
+        slow_log::ROWS,
         sorted_set_algebra::ROWS,
         sorted_set_pops::ROWS,
         sorted_set_random::ROWS,

@@ -14,6 +14,7 @@ const fn row(name: &'static str) -> CommandSpec {
         group: Group::Server,
         since: Since::redis(1, 0, 0),
         flags: &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading],
+        for_clients: true,
         ..CommandSpec::new(name)
     }
 }
@@ -44,7 +45,7 @@ const BGSAVE: Command = Command::new(
 );
 
 fn bgsave(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    if !args.is_empty() && !(args.left() == 1 && args.take("SCHEDULE")) {
+    if !(args.is_empty() || args.left() == 1 && args.take("SCHEDULE")) {
         return Err(CommandError::SYNTAX);
     }
     call.permit_at_root(args)?;

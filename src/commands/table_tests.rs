@@ -7,7 +7,8 @@ use std::path::Path;
 use super::{Command, all};
 use crate::base::profile::PROFILES;
 use crate::spec::{
-    ABSENT, Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, KeySpec, LockEffect, arguments,
+    ABSENT, Argument, Arity, BeginSearch, CommandKind, CommandSpec, FindKeys, Flag, HISTORIES, KeySpec, LockEffect,
+    arguments,
 };
 
 /// Every row and subcommand, with its full name and the position of its first argument.
@@ -51,6 +52,28 @@ fn every_usage_parses_in_every_profile() {
                 Arity::AtLeast(count) => usize::from(count) > first && row.kind != CommandKind::Container,
             };
             assert!(!wants || !parsed.is_empty(), "{name} takes arguments and its usage has none");
+        }
+    }
+}
+
+#[test]
+fn a_history_is_that_of_a_row_and_its_arguments() {
+    fn all(arguments: Vec<Argument>) -> Vec<Argument> {
+        let inner = |argument: Argument| {
+            let inner = all(argument.arguments.clone());
+            std::iter::once(argument).chain(inner)
+        };
+        arguments.into_iter().flat_map(inner).collect()
+    }
+    for history in HISTORIES {
+        let name = history.command.replace('|', " ").to_ascii_uppercase();
+        let row = rows().into_iter().find(|(known, ..)| *known == name);
+        let (_, row, first) = row.unwrap_or_else(|| panic!("{} is no command", history.command));
+        let known: Vec<Argument> =
+            PROFILES.iter().flat_map(|profile| all(arguments(row, first, profile).unwrap_or_default())).collect();
+        for (argument, since) in history.arguments {
+            let is_known = known.iter().any(|known| history.since(known) == Some(*since));
+            assert!(is_known, "{} has no {argument}", history.command);
         }
     }
 }

@@ -146,6 +146,8 @@ impl Engine {
         let sub = session.in_flight.row.and_then(|row| self.table.find_sub(row, words.get(1).unwrap_or_default()));
         self.end_caching_exception(session, sub);
         self.count_unsupported(words);
+        // An unknown command has no row.
+        self.count_rejection(session, self.table.row_of(words).map(|row| row.id));
         let exec = session.in_flight.row.is_some_and(is_exec);
         let open = session.in_flight.row.is_some_and(|spec| spec.has_flag(Flag::NoAuth));
         if self.instance.profile.has(VALKEY_9) && !open && !self.is_authenticated(session) {

@@ -56,6 +56,7 @@ impl Engine {
             known => known.clone(),
         };
         session.count();
+        session.timer.end(&session.counters, there.config.live());
         from.release_session(session, &[]);
         session.in_flight.trace.change_journals();
         session.client.seen().monitor.store(false, Ordering::Relaxed);

@@ -8,6 +8,7 @@
 mod admission;
 mod auto;
 mod backend;
+mod calls;
 mod connections;
 mod control_job;
 mod explore;
@@ -49,6 +50,12 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Whether the commands before this one must be counted when it runs.
+    #[inline]
+    pub fn reads_statistics(&self) -> bool {
+        self.row.spec.reads_statistics
+    }
+
     /// The hash of the only key, for prefetching.
     #[inline]
     pub fn hash(&self) -> Option<u64> {
@@ -144,6 +151,7 @@ impl Engine {
         let spec = resolved.row.spec;
         session.in_flight.row = Some(spec);
         if let Err(error) = self.admit(session, spec, words) {
+            self.count_rejection(session, Some(resolved.row.id));
             self.end_caching_exception(session, Some(spec));
             let flow = self.refuse(session, is_exec(spec), error, out);
             if is_exec(spec) && self.instance.active_hooks.affects_processing() {
@@ -153,9 +161,11 @@ impl Engine {
         }
         if self.instance.active_hooks.affects_processing() {
             if let Some(error) = self.busy_refusal(spec).or_else(|| self.replicas_refusal(session, spec)) {
+                self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), error, out);
             }
             if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {
+                self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
             }
             if self.is_held_back(session, spec, words) {
@@ -197,7 +207,10 @@ impl Engine {
         let start = out.len();
         let flow = match self.backend.execute(self, session, resolved, words, out, yielder) {
             Ok(flow) => flow,
-            Err(Busy) => return self.refuse(session, is_exec(spec), self.busy_error(), out),
+            Err(Busy) => {
+                self.count_rejection(session, Some(resolved.row.id));
+                return self.refuse(session, is_exec(spec), self.busy_error(), out);
+            }
         };
         session.executed += 1;
         if session.replies != Replies::On && !matches!(flow, Flow::Wait(_)) {

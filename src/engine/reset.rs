@@ -20,7 +20,9 @@ impl Engine {
         instance.clock.reset();
         instance.cron();
         self.quiesce().await;
-        instance.stats.reset();
+        instance.reset_statistics();
+        [&instance.slow_log, &instance.large_requests, &instance.large_replies].iter().for_each(|log| log.clear());
+        instance.latency.forget(|_| true);
         instance.reset_journal();
     }
 

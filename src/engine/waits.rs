@@ -31,6 +31,17 @@ pub enum WaitEnd {
     Reply(Reply<'static>),
 }
 
+impl WaitEnd {
+    /// Whether a command is answered with an error, if `reply` is the answer to it when its time is up.
+    fn is_failure(&self, reply: &Reply<'_>) -> bool {
+        match self {
+            Self::Over | Self::Reply(_) => matches!(reply, Reply::Error(_)),
+            Self::Unblocked(_) => true,
+            Self::Served(served) => served.reply.first() == Some(&b'-'),
+        }
+    }
+}
+
 /// The result of polling a wait.
 pub enum WaitProgress {
     /// It is not over.
@@ -172,16 +183,19 @@ impl Engine {
                 alarm = permit.take_alarm();
             }
             Wait::Delay(permit) => alarm = permit.take_alarm().or(alarm),
-            Wait::Blocked { reply, .. } => match end {
-                WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
-                WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
-                WaitEnd::Served(served) => {
-                    self.resume_with(session, &served.reply, out);
-                    alarm = served.alarm.or(alarm);
-                    session.in_flight.trace.set_stamp(served.stamp);
-                    messages = served.messages;
+            Wait::Blocked { reply, .. } => {
+                self.end_blocked_call(session, end.is_failure(&reply));
+                match end {
+                    WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
+                    WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
+                    WaitEnd::Served(served) => {
+                        self.resume_with(session, &served.reply, out);
+                        alarm = served.alarm.or(alarm);
+                        session.in_flight.trace.set_stamp(served.stamp);
+                        messages = served.messages;
+                    }
                 }
-            },
+            }
             Wait::ParkedReply { permit, reply, then } => {
                 session.in_flight.note_release(&permit);
                 alarm = permit.take_alarm();

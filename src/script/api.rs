@@ -5,7 +5,6 @@ use super::compiled::ScriptKind;
 use super::convert::{push_error, push_reply, raise};
 use super::lua::{Frame, LuaError, LuaType, NativeFn};
 use super::register::register_function;
-use super::sandbox::tick_host;
 use super::texts;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
@@ -133,7 +132,7 @@ const LONG_REPLY: usize = 1 << 16;
 /// Runs a command. Its error is raised (`redis.call`) or returned to the script (`redis.pcall`).
 fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
     if frame.counts_call() {
-        tick_host(frame)?;
+        frame.tick()?;
     }
     let host = frame.host();
     let mut scratch = host.scratch().borrow_mut();
@@ -151,7 +150,7 @@ fn run(frame: &mut Frame<'_>, raising: bool) -> Result<usize, LuaError> {
         return if raising { Err(LuaError) } else { Ok(1) };
     }
     if scratch.reply.len() > LONG_REPLY {
-        tick_host(frame)?;
+        frame.tick()?;
         frame.check_memory(scratch.reply.len())?;
     }
     let failed = scratch.reply.first() == Some(&b'-');

@@ -153,7 +153,7 @@ pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out
     let target = Target { host, client, max_len, values: Cell::new(0), refusal: Cell::new(None) };
     write_any(frame, &target, out);
     if let Some(message) = target.refusal.get() {
-        host.count_error(message.as_bytes());
+        host.answer_error(message.as_bytes(), false);
         out.truncate(start);
         write_error(message.as_bytes(), out);
     }
@@ -227,9 +227,8 @@ fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
         let kind = frame.raw_get_field(-1, field);
         match (field, kind) {
             ("err", LuaType::String) => {
-                if !is_counted(frame, -2) {
-                    target.host.count_error(frame.bytes(-1).unwrap_or_default());
-                }
+                let is_counted = is_counted(frame, -2);
+                target.host.answer_error(frame.bytes(-1).unwrap_or_default(), is_counted);
                 write_error(frame.bytes(-1).unwrap_or_default(), out);
             }
             ("ok", LuaType::String) => {

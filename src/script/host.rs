@@ -36,8 +36,8 @@ pub trait Host {
 
     fn random(&self) -> &Random;
 
-    /// Counts an error that a script ends with or returns, unless it was counted when a command raised it.
-    fn count_error(&self, _line: &[u8]) {}
+    /// The script's reply is or contains this error. `is_counted` if it was counted when a command raised it.
+    fn answer_error(&self, _line: &[u8], _is_counted: bool) {}
 
     /// The list of registered functions while a library loads; `None` at other times.
     fn registered(&self) -> Option<&RefCell<Vec<Function>>> {

@@ -6,7 +6,7 @@
 
 use super::arguments::truncated;
 use super::compiled::ScriptKind;
-use super::lua::{Frame, Lua, LuaError, LuaType, push_host_error};
+use super::lua::{Frame, Lua, LuaError, LuaType};
 use super::{api, bit, cjson, cmsgpack, random, structs};
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::until_nul;
@@ -388,14 +388,8 @@ fn limit_gc_settings(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
 }
 
 /// Lua counts instructions per coroutine. A script that creates many short ones would hardly ever reach a tick.
-pub(super) fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
-    if frame.has_host()
-        && let Err(message) = frame.host().tick()
-    {
-        push_host_error(frame, message);
-        return Err(LuaError);
-    }
-    Ok(0)
+fn tick_host(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
+    frame.tick().map(|()| 0)
 }
 
 /// Lua would loop over all repetitions of an empty string for seconds, during which no hook can end the script.

@@ -95,7 +95,7 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut 
         let message = frame.to_bytes(-1).unwrap_or(b"execution failure");
         let message = &message[..message.len().min(100)];
         let line = [b"ERR Error running script ", name, b", ", message].concat();
-        host.count_error(&line);
+        host.answer_error(&line, false);
         return write_error(&line, out);
     }
     let mut line = match frame.raw_get_field(-1, "err") {
@@ -120,9 +120,7 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut 
         line.push(b'.');
     }
     frame.pop(2);
-    if !is_counted(frame, -1) {
-        host.count_error(&line);
-    }
+    host.answer_error(&line, is_counted(frame, -1));
     write_error(&line, out);
 }
 

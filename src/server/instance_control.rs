@@ -6,6 +6,7 @@ use super::node::Node;
 use super::nodes::Nodes;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::clients::acl::User;
 use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -26,8 +27,16 @@ impl Fleet for Node {
         figures.collect()
     }
 
-    fn root(&self) -> Arc<Instance> {
-        Arc::clone(&self.root().instance)
+    fn root_user(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        self.instance().acl.authenticate(name, password)
+    }
+
+    fn open_root_user(&self) -> Option<Arc<User>> {
+        Some(self.instance().acl.default_user()).filter(|user| user.is_open()).map(Arc::clone)
+    }
+
+    fn save_at_end(&self, asked: Option<bool>) -> Result<(), CommandError> {
+        self.instance().save_at_end(asked)
     }
 
     fn open_space(&self, name: &[u8], user: &[u8]) -> Result<(), CommandError> {

@@ -35,7 +35,7 @@ impl AbsentCommand {
 }
 
 /// The commands and subcommands that rules can name besides those of the table.
-pub static ABSENT: &[AbsentCommand] = &[
+pub const ABSENT: &[AbsentCommand] = &[
     // Replication.
     command("FAILOVER", SIX_2, Arity::AtLeast(1), ADMIN, &[]),
     command("PSYNC", TWO_8, Arity::AtLeast(3), ADMIN, &[]),

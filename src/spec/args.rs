@@ -1,7 +1,7 @@
 //! A cursor over the arguments of one request.
 
 use super::command_spec::CommandSpec;
-use super::table::ResolvedRow;
+use super::table::{ResolvedRow, RowId};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
 use crate::protocol::{Words, parse_integer};
@@ -12,13 +12,14 @@ pub struct Args<'a> {
     words: Words<'a>,
     at: usize,
     spec: &'static CommandSpec,
+    row_id: RowId,
     profile: &'a Profile,
 }
 
 impl<'a> Args<'a> {
     #[inline]
     pub fn new(words: Words<'a>, row: ResolvedRow, profile: &'a Profile) -> Self {
-        Self { words, at: row.at, spec: row.spec, profile }
+        Self { words, at: row.at, spec: row.spec, row_id: row.id, profile }
     }
 
     /// All words of the request, the command name included.
@@ -29,6 +30,11 @@ impl<'a> Args<'a> {
     /// The row of the running command or subcommand.
     pub fn spec(&self) -> &'static CommandSpec {
         self.spec
+    }
+
+    /// Its id.
+    pub fn row_id(&self) -> RowId {
+        self.row_id
     }
 
     pub fn profile(&self) -> &'a Profile {

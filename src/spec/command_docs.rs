@@ -1,6 +1,7 @@
 //! The reply of COMMAND DOCS, built from rows.
 
 use super::command_spec::CommandSpec;
+use super::history::{History, history};
 use super::table::{Table, full_name};
 use super::usage::{Argument, arguments};
 use crate::base::profile::{Profile, Version};
@@ -34,10 +35,20 @@ pub fn command_docs(
             pairs.push((Reply::text("replaced_by"), Reply::text(instead)));
         }
     }
+    let history = history(&name);
+    let changes = history.map_or(&[][..], |history| history.changes).iter().filter(|(since, _)| profile.has(*since));
+    let changes: Vec<_> = changes
+        .map(|(since, text)| {
+            Reply::Array(vec![Reply::text(profile.first_with(*since).to_string()), Reply::text(*text)])
+        })
+        .collect();
+    if !changes.is_empty() {
+        pairs.push((Reply::text("history"), Reply::Set(changes)));
+    }
     let first = if container.is_some() { 2 } else { 1 };
     let arguments = arguments(spec, first, profile).unwrap_or_default();
     if !arguments.is_empty() {
-        pairs.push((Reply::text("arguments"), arguments_docs(&arguments, profile)));
+        pairs.push((Reply::text("arguments"), arguments_docs(&arguments, history, profile)));
     }
     let subcommands: Pairs = table.subs(spec).map(|row| command_docs(table, Some(spec), row)).collect();
     if !subcommands.is_empty() {
@@ -46,11 +57,11 @@ pub fn command_docs(
     (Reply::text(name), Reply::Map(pairs))
 }
 
-fn arguments_docs(arguments: &[Argument], profile: &Profile) -> Reply<'static> {
-    Reply::Array(arguments.iter().map(|argument| argument_docs(argument, profile)).collect())
+fn arguments_docs(arguments: &[Argument], history: Option<&History>, profile: &Profile) -> Reply<'static> {
+    Reply::Array(arguments.iter().map(|argument| argument_docs(argument, history, profile)).collect())
 }
 
-fn argument_docs(argument: &Argument, profile: &Profile) -> Reply<'static> {
+fn argument_docs(argument: &Argument, history: Option<&History>, profile: &Profile) -> Reply<'static> {
     let mut pairs = Pairs::new();
     let mut add = |field: &'static str, value| pairs.push((Reply::text(field), value));
     add("name", Reply::text(argument.name.clone()));
@@ -64,6 +75,10 @@ fn argument_docs(argument: &Argument, profile: &Profile) -> Reply<'static> {
     if let Some(token) = argument.token {
         add("token", Reply::text(token));
     }
+    let since = history.and_then(|history| history.since(argument)).filter(|since| profile.has(*since));
+    if let Some(since) = since {
+        add("since", Reply::text(profile.first_with(since).to_string()));
+    }
     let flags =
         [(argument.optional, "optional"), (argument.multiple, "multiple"), (argument.multiple_token, "multiple_token")];
     let flags: Vec<_> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| Reply::Status(name)).collect();
@@ -71,7 +86,7 @@ fn argument_docs(argument: &Argument, profile: &Profile) -> Reply<'static> {
         add("flags", Reply::Set(flags));
     }
     if argument.kind.is_group() {
-        add("arguments", arguments_docs(&argument.arguments, profile));
+        add("arguments", arguments_docs(&argument.arguments, history, profile));
     }
     Reply::Map(pairs)
 }

@@ -54,6 +54,9 @@ pub struct CommandSpec {
     pub lock_effect: LockEffect,
     /// Set by `Command::new`, from the handler.
     pub kind: CommandKind,
+    /// Set by `Command::new`: the commands before it are counted when it runs. It reads what was counted, or counts
+    /// commands itself, or its words do not stay where they are.
+    pub reads_statistics: bool,
     /// Set by `Command::with_subcommands`.
     pub is_container: bool,
 }
@@ -89,8 +92,21 @@ impl CommandSpec {
             channels: Channels::None,
             lock_effect: LockEffect::None,
             kind: CommandKind::Container,
+            reads_statistics: false,
             is_container: false,
         }
+    }
+
+    /// The row with what follows from the kind of its handler.
+    pub const fn of_kind(self, kind: CommandKind) -> Self {
+        let reads_statistics = match kind {
+            CommandKind::Keys | CommandKind::Blocking | CommandKind::Database | CommandKind::Everything => false,
+            CommandKind::Script(_) | CommandKind::Library | CommandKind::Transaction(TransactionCommand::Exec) => true,
+            CommandKind::Connection | CommandKind::Debug | CommandKind::Transaction(_) | CommandKind::Container => {
+                matches!(self.group, Group::Server)
+            }
+        };
+        Self { kind, reads_statistics, ..self }
     }
 
     /// The same row under another name, for struct update by similar commands.

@@ -9,6 +9,7 @@ mod args;
 mod command_docs;
 mod command_info;
 mod command_spec;
+mod history;
 mod key_spec;
 mod lock_effect;
 #[cfg(feature = "internals")]
@@ -25,6 +26,8 @@ pub use command_spec::{
     Arity, Category, Channels, CommandKind, CommandSpec, DatabaseArgs, Flag, Group, ScriptCommand, Secrets,
     TransactionCommand,
 };
+#[cfg(test)]
+pub use history::HISTORIES;
 pub use key_spec::KeySpec;
 #[cfg(test)]
 pub use key_spec::{BeginSearch, FindKeys};

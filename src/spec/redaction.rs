@@ -97,10 +97,11 @@ fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
             Secrets::Request { at } => {
                 // A word may be missing in front of it.
                 let mut secret = shifted(secret_words(table, words.from(at)), at);
-                secret.extend(of_requests(table, words, row.at));
+                secret.extend(of_requests(table, words, row.at, is_like_carrier));
                 secret
             }
-            Secrets::Requests => of_requests(table, words, 1),
+            // Patterns have words that are like names: AUTO.
+            Secrets::Requests => of_requests(table, words, 1, |_| false),
         },
         None => of_unknown(table, name, words),
     }
@@ -158,15 +159,22 @@ fn is_script_with_secret(source: &[u8]) -> bool {
         let literal = &source[at + 1..];
         let end = literal.iter().take(LONGEST_NAME).position(|byte| matches!(byte, b'\'' | b'"' | b']' | b'\\'));
         let literal = end.map_or(&b""[..], |end| literal[..end].trim_ascii());
-        IN_SCRIPTS.iter().any(|name| literal.eq_ignore_ascii_case(name.as_bytes()))
+        IN_SCRIPTS.iter().any(|name| is_almost(literal, name))
     })
 }
 
+/// Whether a word is a name with one typing error at most, not in its first letter.
+fn is_almost(word: &[u8], name: &str) -> bool {
+    word.first().is_some_and(|first| first.eq_ignore_ascii_case(&name.as_bytes()[0]))
+        && word.len().abs_diff(name.len()) <= 1
+        && lower(word).is_some_and(|word| strsim::osa_distance(&word, name) <= 1)
+}
+
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
-fn of_requests(table: &Table, words: Words<'_>, from: usize) -> Vec<usize> {
+fn of_requests(table: &Table, words: Words<'_>, from: usize, is_like_carrier: fn(&[u8]) -> bool) -> Vec<usize> {
     let is_carrier = |word: &[u8]| {
         let name = word.split(|&byte| byte == b'|').next().unwrap_or_default();
-        table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word)
+        table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word) || is_like_carrier(word)
     };
     for at in from..words.len() {
         let Some(word) = words.get(at).filter(|word| is_carrier(word)) else { continue };

@@ -19,6 +19,11 @@ const FREE: u16 = u16::MAX;
 pub struct RowId(u16);
 
 impl RowId {
+    /// No row.
+    pub const NONE: Self = Self(u16::MAX);
+    #[cfg(test)]
+    pub const FIRST: Self = Self(0);
+
     pub fn new(index: usize) -> Self {
         Self(u16::try_from(index).unwrap_or(u16::MAX))
     }
@@ -246,6 +251,15 @@ impl Table {
             }
             _ => Some(ResolvedRow { spec, id, at: 1 }),
         }
+    }
+
+    /// The ids of all rows, with their original full names. A container is followed by its subcommands.
+    pub fn full_names(&self) -> impl Iterator<Item = (RowId, String)> + '_ {
+        self.rows.iter().flat_map(|row| {
+            let subcommands = row.subcommands.iter().filter(|sub| self.profile.has(sub.spec.since));
+            let subcommands = subcommands.map(|sub| (sub.id, full_name(row.spec, sub.spec)));
+            std::iter::once((row.id, row.spec.name.to_ascii_lowercase())).chain(subcommands)
+        })
     }
 
     /// The name and keys of a request, from its words alone.

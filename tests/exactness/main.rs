@@ -9,9 +9,11 @@ mod atomicity;
 mod blocking;
 mod blocking_streams;
 mod connection;
+mod operator;
 mod protocol;
 mod pubsub;
 mod same_everywhere;
+mod scanning;
 mod scripts;
 #[path = "../support/mod.rs"]
 mod support;

@@ -11,7 +11,9 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{Deadline, Dice, address, client, client_at, profile, spawn, spawn_frozen, start, wait_until};
+use crate::support::{
+    CHECKED_PROFILE, Deadline, Dice, address, client, client_at, profile, spawn, spawn_frozen, start, wait_until,
+};
 
 /// The release from the documentation of SET: deletes the lock only if it still holds the token.
 const RELEASE: &str =
@@ -170,6 +172,32 @@ fn a_slow_script_sees_one_instant_even_if_the_clock_jumps_while_others_are_told_
     assert_eq!(runner.expect(), Frame::Array(vec![Frame::Integer(0), Frame::Integer(left)]));
     wait_until("the script to be over", || other.ask("ECHO x") == Frame::bulk("x"));
     assert_eq!(other.ask("EXISTS k"), Frame::Integer(0));
+}
+
+#[test]
+fn a_script_of_7_0_that_waits_for_the_time_goes_on_when_the_clock_is_moved_and_can_be_killed() {
+    let server = start(Server::builder().compat(profile(CHECKED_PROFILE)));
+    let mut other = Wire::connect(address(&server));
+    other.ask("CONFIG SET busy-reply-threshold 1");
+    let mut runner = Wire::connect(address(&server));
+    let script = "local before = redis.call('time')[1] local now
+                  repeat now = redis.call('time')[1] until now ~= before
+                  return {now - before, redis.call('get', 'k')}";
+    other.ask("SET k v PX 50000");
+    server.freeze();
+    let mut begin = |runner: &mut Wire| {
+        runner.send(&request(&["EVAL", script, "0"]));
+        wait_until("the script to be slow", || other.ask("ECHO x") != Frame::bulk("x"));
+    };
+    begin(&mut runner);
+    server.advance(Duration::from_secs(3600));
+    // Nothing expires within the script.
+    assert_eq!(runner.expect(), Frame::Array(vec![Frame::Integer(3600), Frame::bulk("v")]));
+    begin(&mut runner);
+    let mut killer = Wire::connect(address(&server));
+    assert_eq!(killer.ask("SCRIPT KILL"), Frame::status("OK"));
+    assert!(matches!(runner.expect(), Frame::Error(_)));
+    assert_eq!(killer.ask("EXISTS k"), Frame::Integer(0));
 }
 
 #[test]

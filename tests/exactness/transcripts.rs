@@ -82,6 +82,7 @@ checked! {
     keys
     keys_of_types
     keys_that_are_awaited
+    latency
     lcs
     list_blocking
     list_index
@@ -112,6 +113,7 @@ checked! {
     server
     set_options
     sets
+    slow_log
     sort
     sorted_set_algebra
     sorted_set_pops
@@ -138,6 +140,7 @@ alone! {
     lists_7_2
     not_persistent
     redis_7_2
+    redis_7_2_blocking
     redis_7_2_scripts
     redis_7_4_streams
     redis_8_lag
@@ -163,6 +166,7 @@ alone! {
     valkey_8_locks
     valkey_acl_databases
     valkey_clients
+    valkey_command_log
     valkey_cluster
     valkey_connection
     valkey_field_times

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use super::wait_until;
 use super::wire::PATIENCE;
@@ -96,6 +97,15 @@ impl ServerProcess {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns the processor time that the server has taken, in steps of ten milliseconds.
+    pub fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("the server runs");
+        // The name in front may hold blanks.
+        let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().expect("a number"));
+        Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
     /// Returns the resident memory in bytes.

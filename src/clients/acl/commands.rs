@@ -28,6 +28,8 @@ struct Entry {
     /// The number of subcommands that follow.
     subs: usize,
     no_auth: bool,
+    /// Only rules know it.
+    is_absent: bool,
 }
 
 impl Commands {
@@ -41,32 +43,33 @@ impl Commands {
         for row in table.rows() {
             let missing: Vec<_> =
                 absent(Some(row.name)).filter(|sub| table.find_sub(row, sub.spec.name.as_bytes()).is_none()).collect();
-            commands.add(row, row.all_categories(profile), None, table.subs(row).count() + missing.len());
-            table.subs(row).for_each(|sub| commands.add(sub, sub.all_categories(profile), Some(row), 0));
-            missing.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(row), 0));
+            commands.add(row, None, table.subs(row).count() + missing.len());
+            table.subs(row).for_each(|sub| commands.add(sub, Some(row), 0));
+            missing.iter().for_each(|sub| commands.add_absent(sub, Some(row), 0));
         }
         for command in absent(None).filter(|command| table.find_original(command.spec.name.as_bytes()).is_none()) {
             let subs: Vec<_> = absent(Some(command.spec.name)).collect();
-            commands.add(&command.spec, command.categories(profile), None, subs.len());
-            subs.iter().for_each(|sub| commands.add(&sub.spec, sub.categories(profile), Some(&command.spec), 0));
+            commands.add_absent(command, None, subs.len());
+            subs.iter().for_each(|sub| commands.add_absent(sub, Some(&command.spec), 0));
         }
         commands
     }
 
-    fn add(
-        &mut self,
-        row: &'static CommandSpec,
-        categories: Vec<Category>,
-        container: Option<&CommandSpec>,
-        subs: usize,
-    ) {
+    fn add(&mut self, row: &'static CommandSpec, container: Option<&CommandSpec>, subs: usize) {
         let number = self.entries.len();
         let name = container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container, row));
         self.by_row.insert(std::ptr::from_ref(row).addr(), number);
         self.by_name.insert(name.clone(), number);
-        let categories = categories.into_iter().fold(0, |mask, category| mask | bit(category));
-        let no_auth = row.has_flag(Flag::NoAuth);
-        self.entries.push(Entry { row, name, categories, is_sub: container.is_some(), subs, no_auth });
+        let (categories, no_auth) = (mask(row.all_categories(&self.profile)), row.has_flag(Flag::NoAuth));
+        let is_sub = container.is_some();
+        self.entries.push(Entry { row, name, categories, is_sub, subs, no_auth, is_absent: false });
+    }
+
+    fn add_absent(&mut self, command: &'static AbsentCommand, container: Option<&CommandSpec>, subs: usize) {
+        self.add(&command.spec, container, subs);
+        if let Some(entry) = self.entries.last_mut() {
+            (entry.categories, entry.is_absent) = (mask(command.categories(&self.profile)), true);
+        }
     }
 
     /// The row and the full name of the command that a request would run if this server had it.
@@ -77,8 +80,8 @@ impl Commands {
             Some(sub) if self.entries[command].subs > 0 => self.find(&[name, b"|", sub].concat())?,
             _ => command,
         };
-        let Entry { row, name, .. } = &self.entries[found];
-        ABSENT.iter().any(|absent| std::ptr::eq(&absent.spec, *row)).then_some((row, name))
+        let Entry { row, name, is_absent, .. } = &self.entries[found];
+        is_absent.then_some((row, name))
     }
 
     pub fn profile(&self) -> &Profile {
@@ -111,6 +114,10 @@ impl Commands {
     fn family(&self, number: usize) -> std::ops::RangeInclusive<usize> {
         number..=number + self.entries[number].subs
     }
+}
+
+fn mask(categories: Vec<Category>) -> u32 {
+    categories.into_iter().fold(0, |mask, category| mask | bit(category))
 }
 
 fn bit(category: Category) -> u32 {

@@ -300,9 +300,11 @@ mod tests {
 
     #[test]
     fn the_profile_counts_wherever_it_stands() {
-        let text = b"set-max-listpack-entries 5\ncompat redis-7.2";
-        assert!(load(text, None, "redis-6.2".parse().unwrap()).is_ok());
-        let text = b"set-max-listpack-entries 5";
-        assert!(load(text, None, "redis-7.0".parse().unwrap()).is_err());
+        let loaded = |text: &str, profile: &str| load(text.as_bytes(), None, profile.parse().unwrap()).unwrap().config;
+        let config = loaded("set-max-listpack-entries 5\ncompat redis-7.2", "redis-6.2");
+        assert_eq!((config.text("set-max-listpack-entries").as_str(), config.foreign.len()), ("5", 0));
+        let config = loaded("set-max-listpack-entries 5", "redis-7.0");
+        assert_eq!(config.foreign, ["set-max-listpack-entries"]);
+        assert_eq!(config.text("set-max-listpack-entries"), "128");
     }
 }

@@ -48,6 +48,19 @@ pub struct Live {
     pub max_memory: AtomicUsize,
     /// Milliseconds until a running script makes other commands fail with BUSY; 0 for never.
     pub busy_threshold: AtomicU64,
+    /// `slowlog-log-slower-than`, in microseconds; negative for never.
+    pub slow_threshold: AtomicI64,
+    /// `slowlog-max-len`.
+    pub slow_log_length: AtomicUsize,
+    /// `commandlog-request-larger-than` and `commandlog-reply-larger-than`, with the lengths of their logs.
+    pub large_requests: LargeLimits,
+    pub large_replies: LargeLimits,
+    /// `latency-monitor-threshold`, in milliseconds; 0 for never.
+    pub latency_threshold: AtomicU64,
+    /// See [`notable_micros`](Self::notable_micros).
+    notable_micros: AtomicU64,
+    /// `latency-tracking`.
+    pub latency_tracking: AtomicBool,
     /// `tracking-table-max-keys`; 0 for no limit.
     pub max_tracked_keys: AtomicUsize,
     /// `gate-timeout`, in microseconds of real time: the longest time for which a gate holds a command; 0 for no limit.
@@ -76,6 +89,13 @@ impl Default for Live {
             subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
+            slow_threshold: AtomicI64::new(10_000),
+            slow_log_length: AtomicUsize::new(128),
+            large_requests: LargeLimits::default(),
+            large_replies: LargeLimits::default(),
+            latency_threshold: AtomicU64::new(0),
+            notable_micros: AtomicU64::new(10_000),
+            latency_tracking: AtomicBool::new(true),
             max_tracked_keys: AtomicUsize::new(1_000_000),
             gate_timeout: AtomicU64::new(60_000_000),
             protected_mode: AtomicBool::new(true),
@@ -88,6 +108,27 @@ impl Default for Live {
     }
 }
 
+/// Which requests or replies are logged because they are large, and how many of them.
+pub struct LargeLimits {
+    /// In bytes; negative for none.
+    pub threshold: AtomicI64,
+    pub length: AtomicUsize,
+}
+
+impl Default for LargeLimits {
+    fn default() -> Self {
+        Self { threshold: AtomicI64::new(-1), length: AtomicUsize::new(128) }
+    }
+}
+
+impl LargeLimits {
+    /// The least number of bytes that is logged.
+    #[inline]
+    pub fn least(&self) -> usize {
+        usize::try_from(self.threshold.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+}
+
 impl Live {
     /// `requirepass`, if it is set.
     pub fn password(&self) -> Option<Vec<u8>> {
@@ -97,6 +138,44 @@ impl Live {
     /// The limits of unsent output for a client.
     pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
         if subscriber { &self.subscriber_output } else { &self.normal_output }
+    }
+
+    /// The least duration of a call that is worth a look by itself, in microseconds: for the slow log, or for the latency
+    /// monitor.
+    #[inline]
+    pub fn notable_micros(&self) -> u64 {
+        self.notable_micros.load(Ordering::Relaxed)
+    }
+
+    fn set_slow_threshold(&self, micros: i64) {
+        self.slow_threshold.store(micros, Ordering::Relaxed);
+        self.update_notable_micros();
+    }
+
+    fn set_latency_threshold(&self, millis: u64) {
+        self.latency_threshold.store(millis, Ordering::Relaxed);
+        self.update_notable_micros();
+    }
+
+    fn update_notable_micros(&self) {
+        let slow = u64::try_from(self.slow_threshold.load(Ordering::Relaxed)).unwrap_or(u64::MAX);
+        let latency = match self.latency_threshold.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            millis => millis.saturating_mul(1000),
+        };
+        self.notable_micros.store(slow.min(latency), Ordering::Relaxed);
+    }
+
+    /// Whether commands with large requests or replies are logged.
+    #[inline]
+    pub fn logs_large(&self) -> bool {
+        self.large_requests.least() != usize::MAX || self.large_replies.least() != usize::MAX
+    }
+
+    /// Whether the distribution of durations is tracked.
+    #[inline]
+    pub fn tracks_latency(&self) -> bool {
+        self.latency_tracking.load(Ordering::Relaxed)
     }
 
     /// Whether a client may use DEBUG.
@@ -322,9 +401,13 @@ impl Config {
     }
 
     /// CONFIG SET: sets all of the pairs, or none.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile) -> Result<(), ConfigError> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], profile: &Profile, is_local: bool) -> Result<(), ConfigError> {
         let mut values = self.values();
-        let protected_may_change = value_of_name(&values, "enable-protected-configs") != b"no";
+        let protected_may_change = match value_of_name(&values, "enable-protected-configs").as_slice() {
+            b"no" => false,
+            b"local" => is_local,
+            _ => true,
+        };
         let mut named: Vec<(usize, &'static str)> = Vec::new();
         for (name, _) in pairs {
             let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason };
@@ -464,4 +547,21 @@ fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
 
 fn find_row(name: &[u8]) -> Option<usize> {
     TABLE.iter().position(|row| row.name.as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_protected_changes_for_local_clients_only_if_that_is_asked_for() {
+        let may_change = |setting: &str, is_local| {
+            let config = Config::default();
+            config.assign("enable-protected-configs", setting);
+            config.set(&[(b"dbfilename", b"other.rdb")], &Profile::default(), is_local).is_ok()
+        };
+        assert!(!may_change("no", true) && !may_change("no", false));
+        assert!(may_change("local", true) && !may_change("local", false));
+        assert!(may_change("yes", true) && may_change("yes", false));
+    }
 }

@@ -122,10 +122,17 @@ pub(super) static TABLE: &[Directive] = &[
     Directive::new("maxmemory-clients", "0", SettingKind::MemoryOrPercent).since(SEVEN),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     // Statistics and notifications.
-    integer("slowlog-log-slower-than", "10000", -1, LONG).later_name(VALKEY_8_1, "commandlog-execution-slower-than"),
-    integer("slowlog-max-len", "128", 0, LONG).later_name(VALKEY_8_1, "commandlog-slow-execution-max-len"),
-    integer("latency-monitor-threshold", "0", 0, LONG),
-    switch("latency-tracking", "yes").since(SEVEN),
+    integer("slowlog-log-slower-than", "10000", -1, LONG)
+        .later_name(VALKEY_8_1, "commandlog-execution-slower-than")
+        .mirrored(|live, value| live.set_slow_threshold(number(value))),
+    integer("slowlog-max-len", "128", 0, LONG)
+        .later_name(VALKEY_8_1, "commandlog-slow-execution-max-len")
+        .mirrored(|live, value| live.slow_log_length.store(number(value), Relaxed)),
+    integer("latency-monitor-threshold", "0", 0, LONG)
+        .mirrored(|live, value| live.set_latency_threshold(number(value))),
+    switch("latency-tracking", "yes")
+        .since(SEVEN)
+        .mirrored(|live, value| live.latency_tracking.store(value == b"yes", Relaxed)),
     words("latency-tracking-info-percentiles", "50 99 99.9", special::percentiles).since(SEVEN),
     custom("notify-keyspace-events", "", special::events)
         .mirrored(|live, value| live.events.store(special::event_bits(value), Relaxed))
@@ -269,10 +276,18 @@ pub(super) static TABLE: &[Directive] = &[
     switch("dual-channel-replication-enabled", "no").since(VALKEY_8),
     integer("prefetch-batch-max-size", "16", 0, 128).since(VALKEY_8),
     text("unixsocketgroup", "").at_start().since(VALKEY_8),
-    integer("commandlog-request-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-request-max-len", "128", 0, LONG).since(VALKEY_8_1),
-    integer("commandlog-reply-larger-than", "1048576", -1, LONG).since(VALKEY_8_1),
-    integer("commandlog-large-reply-max-len", "128", 0, LONG).since(VALKEY_8_1),
+    integer("commandlog-request-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_requests.threshold.store(number(value), Relaxed)),
+    integer("commandlog-large-request-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_requests.length.store(number(value), Relaxed)),
+    integer("commandlog-reply-larger-than", "1048576", -1, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_replies.threshold.store(number(value), Relaxed)),
+    integer("commandlog-large-reply-max-len", "128", 0, LONG)
+        .since(VALKEY_8_1)
+        .mirrored(|live, value| live.large_replies.length.store(number(value), Relaxed)),
     switch("cluster-slot-stats-enabled", "no").since(Since::each(Version(8, 2, 0), Version(8, 0, 0))),
     integer("events-per-io-thread", "2", 0, INT).since(VALKEY_8).until(VALKEY_9),
     integer("cluster-blacklist-ttl", "60", 0, LONG).since(VALKEY_8),

@@ -1,9 +1,11 @@
 //! Periodic work, as Redis's `serverCron` does it.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Instance;
 use crate::base::clock::Millis;
+use crate::clients::latency::LatencyEvent;
 
 impl Instance {
     /// Runs ten times a second, and whenever the clock was moved. Expired keys are deleted elsewhere.
@@ -16,7 +18,32 @@ impl Instance {
             self.evict_tracked_keys(None);
         }
         self.publish_findings(false);
+        self.rates.sample(self.clock.uptime(), self.stats.sums());
         self.save_if_due();
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_statistics(&self) {
+        self.stats.reset();
+        self.rates.reset();
+        self.keyspace.reset_freed_lazily();
+        self.scripts.reset_evicted();
+    }
+
+    /// Deleting expired keys took so long, in real time.
+    pub fn note_expire_cycle(&self, took: Duration) {
+        self.stats.expire_cycles.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.stats.expire_cycle_micros.fetch_add(micros, Ordering::Relaxed);
+        self.note_latency(LatencyEvent::ExpireCycle, micros / 1000);
+    }
+
+    /// Adds a sample to the latency monitor, if it is on and the event took long enough.
+    pub fn note_latency(&self, event: LatencyEvent, millis: u64) {
+        let threshold = self.config.live().latency_threshold.load(Ordering::Relaxed);
+        if threshold > 0 && millis >= threshold {
+            self.latency.add(event, self.clock.millis().div_euclid(1000), millis);
+        }
     }
 
     /// Reads the clock for [`cached_now`](Self::cached_now).

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Instance;
-use crate::base::profile::Family;
+use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
-use crate::data::keyspace::KEY_CHANGES;
+use crate::data::keyspace::{EXPIRY_PAUSED, KEY_CHANGES};
 use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
     file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define \
     either an ACL file or declare users directly in your redis.conf, but not both.";
+
+/// The first release that logs commands with large requests or replies.
+pub const COMMAND_LOG: Since = Since::valkey(8, 1, 0);
 
 impl Instance {
     /// Copies settings to where they are read on every command. To be called whenever the configuration has changed.
@@ -29,8 +32,15 @@ impl Instance {
         if self.space.is_empty() {
             self.apply_log_level();
         }
-        self.keyspace.settings().set_wanted_notifications(!KEY_CHANGES, live.events.load(Ordering::Relaxed));
+        let events = live.events.load(Ordering::Relaxed);
+        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), events);
         self.acl.configure(&self.config);
+        if self.profile.has(COMMAND_LOG) {
+            live.large_requests
+                .threshold
+                .store(self.config.number("commandlog-request-larger-than"), Ordering::Relaxed);
+            live.large_replies.threshold.store(self.config.number("commandlog-reply-larger-than"), Ordering::Relaxed);
+        }
         let needs = |name: &str| self.config.number::<u32>(name) != 0;
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
         self.active_hooks.set(Hook::MissingReplicas, needs_replicas);

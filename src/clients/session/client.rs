@@ -164,6 +164,11 @@ pub enum Claim {
     Keys(Box<BlockedCommand>),
 }
 
+/// What a connection takes beside its buffers, and what the server keeps for a key that it watches, or for a channel or
+/// pattern that it listens to.
+const CONNECTION: usize = 2 << 10;
+const WATCHED_KEY: usize = 64;
+const SUBSCRIPTION: usize = 64;
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
 const NEVER: Millis = Millis::MIN;
 /// An outbox that has grown beyond this is given back once it is empty.
@@ -205,6 +210,9 @@ pub struct Seen {
     pub received: AtomicU64,
     pub sent: AtomicU64,
     pub output: AtomicUsize,
+    /// The size of the last large request, and when it arrived.
+    large_request: AtomicUsize,
+    large_request_at: AtomicI64,
     /// To how many channels, patterns and shard channels it listens.
     pub subscriptions: [AtomicUsize; 3],
     pub blocked: AtomicBool,
@@ -221,6 +229,21 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// A large request has arrived so far.
+    pub(crate) fn note_large_request(&self, bytes: usize, now: Millis) {
+        self.large_request.store(bytes, Ordering::Relaxed);
+        self.large_request_at.store(now, Ordering::Relaxed);
+    }
+
+    /// The size of the last large request, if it arrived a moment ago.
+    pub fn large_request(&self, now: Millis) -> Option<usize> {
+        /// Redis gives back the room of a large request soon.
+        const KEPT: Millis = 300;
+        let bytes = self.large_request.load(Ordering::Relaxed);
+        let age = now.saturating_sub(self.large_request_at.load(Ordering::Relaxed));
+        (bytes > 0 && age <= KEPT).then_some(bytes)
+    }
+
     /// Whether it listens to anything.
     pub fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
@@ -407,6 +430,14 @@ impl Client {
         self.block_on(BlockedOn::Keys(Box::new(blocked)));
     }
 
+    /// The command that is blocked on keys, if there is one, and the number of the keys.
+    pub fn blocked_on_keys(&self) -> Option<(&'static CommandSpec, usize)> {
+        match &*self.blocked_on() {
+            BlockedOn::Keys(blocked) => Some((blocked.row.spec, blocked.keys.len())),
+            BlockedOn::Nothing | BlockedOn::Time | BlockedOn::Served(_) => None,
+        }
+    }
+
     fn block_on(&self, blocked_on: BlockedOn) {
         let before = std::mem::replace(&mut *self.blocked_on(), blocked_on);
         // It can hold an alarm, and dropping that wakes whoever waits for it.
@@ -515,6 +546,19 @@ impl Client {
     /// How many bytes wait to be sent to the client.
     pub fn waiting(&self) -> usize {
         self.outbox().len() + self.seen.output.load(Ordering::Relaxed)
+    }
+
+    /// Its memory: the connection, its buffers, its queue, and what it watches and listens to.
+    pub fn memory(&self) -> usize {
+        let seen = &self.seen;
+        let load = |size: &AtomicUsize| size.load(Ordering::Relaxed);
+        let subscriptions: usize = seen.subscriptions.iter().map(load).sum();
+        CONNECTION
+            + load(&seen.input)
+            + self.waiting()
+            + load(&seen.queued_bytes)
+            + load(&seen.watched) * WATCHED_KEY
+            + subscriptions * SUBSCRIPTION
     }
 
     /// Whether so much waits to be sent, or has for so long, that the client is to be closed.

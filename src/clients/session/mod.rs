@@ -2,6 +2,7 @@
 //!
 //! Begin with [`Session`]; [`InFlight`] is the command that it runs, [`Flow`] and [`Wait`] say how its connection goes on.
 
+mod call_timer;
 mod client;
 mod clients;
 mod flow;
@@ -17,7 +18,8 @@ use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
-pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Served, Signal};
+pub use call_timer::{CallTimer, micros_between};
+pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Seen, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
@@ -58,6 +60,8 @@ pub struct Session {
     pub in_flight: InFlight,
     /// A control job waits until everything has happened that follows from what the session does now.
     pub is_driven: bool,
+    /// How long its commands take.
+    pub timer: CallTimer,
     /// The counters of the thread that runs its commands.
     pub counters: Arc<Counters>,
 }
@@ -151,6 +155,7 @@ impl Session {
             view_stats: ViewStats::default(),
             in_flight: InFlight::default(),
             is_driven: false,
+            timer: CallTimer::default(),
             counters,
         }
     }

@@ -12,6 +12,8 @@ pub struct Deadlines {
     heap: BinaryHeap<Reverse<(Millis, u64)>>,
 }
 
+/// How many deadlines of a shard an average is made of, at most twice.
+const SAMPLE: usize = 32;
 /// Below this many rows, pruning is not worth it.
 const SMALL: usize = 64;
 
@@ -27,6 +29,12 @@ impl Deadlines {
     #[cfg(test)]
     pub fn rows(&self) -> usize {
         self.heap.len()
+    }
+
+    /// Some of the deadlines, evenly from earlier and later ones; some may be stale.
+    pub fn sample(&self) -> impl Iterator<Item = Millis> {
+        let step = (self.heap.len() / SAMPLE).max(1);
+        self.heap.iter().step_by(step).map(|Reverse((deadline, _))| *deadline)
     }
 
     /// Takes out the earliest row that is due at `now`.

@@ -296,6 +296,20 @@ mod tests {
         format!("{name}:{number}").into_bytes()
     }
 
+    #[test]
+    fn the_numbers_of_a_scan_take_no_room_in_what_is_not_scanned() {
+        let flag = size_of::<usize>();
+        let parts = size_of::<Vec<u32>>() + size_of::<HashTable<u32>>() + size_of::<usize>();
+        assert_eq!(size_of::<Indexed<Vec<u8>>>(), parts + flag);
+        let mut items = Indexed::new(false);
+        (0..100).for_each(|number| items.push(named("item", number)));
+        let size = items.size();
+        items.prepare_walk(100);
+        assert_eq!(items.size(), size, "nothing is left for later");
+        items.prepare_walk(10);
+        assert!(items.size() > size && items.size() < size + 100);
+    }
+
     proptest! {
         #[test]
         fn what_stays_is_met_exactly_once_on_a_walk_while_others_come_and_go(

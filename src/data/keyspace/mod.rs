@@ -11,6 +11,7 @@ mod encoding;
 mod entry;
 mod hash;
 mod indexed;
+mod lazy_free;
 mod list;
 mod lists;
 mod member;
@@ -108,6 +109,8 @@ pub struct Keyspace {
     waiters: Waiters,
     shared_integers: SharedIntegers,
     settings: Settings,
+    /// Values that were freed after their keys were gone.
+    freed_lazily: AtomicU64,
     random: AtomicU64,
 }
 
@@ -137,6 +140,7 @@ impl Keyspace {
             waiters: Waiters::default(),
             shared_integers: SharedIntegers::new(access_time(clock.millis()), bits == FEW_SHARDS),
             settings: Settings::default(),
+            freed_lazily: AtomicU64::new(0),
             random: AtomicU64::new(0),
         }
     }
@@ -284,6 +288,40 @@ impl Keyspace {
                 (keys > 0).then_some((db, [keys, volatile, with_field_deadlines]))
             })
             .collect()
+    }
+
+    /// How long the keys of a database with a deadline live on average, in milliseconds: an estimate from some of them.
+    pub fn average_ttl(&self, db: u32, now: Millis) -> Millis {
+        let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return 0 };
+        let volatile = database.shard_meta.iter().filter(|meta| meta.volatile.load(Ordering::Relaxed) > 0);
+        let (mut sum, mut count) = (0, 0);
+        for meta in volatile {
+            for left in meta.deadlines().sample().map(|deadline| deadline.saturating_sub(now)).filter(|left| *left > 0)
+            {
+                sum += i128::from(left);
+                count += 1;
+            }
+        }
+        Millis::try_from(sum / count.max(1)).unwrap_or(Millis::MAX)
+    }
+
+    /// The number of keys that clients watch.
+    pub fn watched_keys(&self) -> usize {
+        self.watchers.len()
+    }
+
+    /// The number of keys that clients are blocked on.
+    pub fn blocking_keys(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// How many values were freed after their keys were gone.
+    pub fn freed_lazily(&self) -> u64 {
+        self.freed_lazily.load(Ordering::Relaxed)
+    }
+
+    pub fn reset_freed_lazily(&self) {
+        self.freed_lazily.store(0, Ordering::Relaxed);
     }
 
     /// Deletes every expired key, in the order of the deadlines. Returns the view that did so, if any key was expired.

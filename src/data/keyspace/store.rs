@@ -222,6 +222,11 @@ impl Shard<'_> {
         Contents(std::mem::replace(&mut *self.table, Table::new()))
     }
 
+    /// Gives back the room of entries that were removed.
+    pub fn shrink(&mut self) {
+        self.table.shrink_to(0, |(entry, _)| hash_of(entry.key()));
+    }
+
     pub fn swap(&mut self, other: &mut Shard<'_>) {
         std::mem::swap(&mut *self.table, &mut *other.table);
     }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use super::entry::AccessTime;
 use super::store::{Shard, Slot, hash_of};
 use super::{Keyspace, Settings, access_time};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use recovery::Recovery;
@@ -38,10 +38,12 @@ pub struct View<'k> {
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked. What has expired by then is gone.
-    now: Millis,
+    begun: Millis,
     /// The instant of the running command, in milliseconds and in microseconds.
-    instant: Millis,
+    now: Millis,
     micros: i64,
+    /// The machine's time at the view's instant.
+    real: i64,
     /// Look-ups count as accesses (CLIENT NO-TOUCH turns that off).
     touch: bool,
     /// The running command may access only keys that its arguments name.
@@ -133,7 +135,7 @@ impl<'k> View<'k> {
         everything: Option<MutexGuard<'k, ()>>,
         hashed_key: HashedKey,
         db: u32,
-        micros: i64,
+        Reading { micros, real }: Reading,
     ) -> Self {
         // No clock shows a time before 1970; an unsigned division is cheaper.
         let now = (micros.cast_unsigned() / 1000).cast_signed();
@@ -144,9 +146,10 @@ impl<'k> View<'k> {
             growing: None,
             hashed_key,
             db,
+            begun: now,
             now,
-            instant: now,
             micros,
+            real,
             touch: true,
             confined: false,
             repeatable: false,
@@ -178,7 +181,7 @@ impl<'k> View<'k> {
 
     /// The instant of the running command, in milliseconds.
     pub fn now(&self) -> Millis {
-        self.instant
+        self.now
     }
 
     /// The instant of the running command, in microseconds.
@@ -186,10 +189,23 @@ impl<'k> View<'k> {
         self.micros
     }
 
+    /// The machine's time at the view's instant, in microseconds: it passes also while the server's clock stands.
+    #[inline]
+    pub fn real_micros(&self) -> i64 {
+        self.real
+    }
+
     /// The next command of a script or a transaction runs at a later instant. No more keys expire.
     pub fn set_instant(&mut self, micros: i64) {
-        self.instant = micros.div_euclid(1000);
+        self.now = micros.div_euclid(1000);
         self.micros = micros;
+    }
+
+    /// What follows runs at a later instant, and what has expired by then is gone.
+    pub fn move_to(&mut self, micros: i64) {
+        self.micros = self.micros.max(micros);
+        self.now = self.micros.div_euclid(1000);
+        self.begun = self.begun.max(self.now);
     }
 
     pub fn db(&self) -> u32 {
@@ -234,7 +250,7 @@ impl<'k> View<'k> {
 
     /// The view's instant as an access time.
     pub fn access_time(&self) -> AccessTime {
-        access_time(self.now)
+        access_time(self.begun)
     }
 }
 

@@ -38,6 +38,11 @@ impl Waiters {
         self.awaited.load(Ordering::Relaxed) == 0
     }
 
+    /// The number of keys that clients are blocked on, as far as their hashes differ.
+    pub fn len(&self) -> usize {
+        self.awaited.load(Ordering::Relaxed)
+    }
+
     /// Whether a client is blocked on a key with this hash.
     pub fn has_hash(&self, db: u32, hash: u64) -> bool {
         self.queues().by_hash.contains_key(&(db, hash))

@@ -52,6 +52,11 @@ impl Watchers {
         self.keys.load(Ordering::Relaxed) == 0
     }
 
+    /// The number of watched keys.
+    pub fn len(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
     /// Adds a watch on a key; `expired` if the key is there, but has expired.
     pub fn add(&self, db: u32, key: &[u8], watch: &Arc<Watch>, expired: bool) {
         let mut by_key = self.by_key();

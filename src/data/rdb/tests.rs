@@ -4,6 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, PayloadError> {
+    super::load(payload, profile, Checksums::Verified)
+}
+
 fn profile(name: &str) -> Profile {
     name.parse().unwrap()
 }
@@ -59,7 +63,7 @@ fn libraries_are_dumped_as_redis_dumps_them() {
     let source = b"#!lua name=l\nredis.register_function('f',function(k,a) return {k,a} end)";
     let payload = [b"\xf5@H", &source[..], b"\n\x00\x93\xf9j\x0c\xe2\xcfXk"].concat();
     assert_eq!(dump_libraries([&source[..]].into_iter(), &redis), payload);
-    let read = |payload: &[u8]| load_libraries(payload, &redis).map(Iterator::collect::<Vec<_>>);
+    let read = |payload: &[u8]| load_libraries(payload, &redis, Checksums::Verified).map(Iterator::collect::<Vec<_>>);
     assert_eq!(read(&payload), Ok(vec![Ok(source.to_vec())]));
     assert_eq!(read(&payload[1..]), Err(PayloadError::Footer));
     assert_eq!(read(&signed(b"\xf5\x01ax", 10)), Ok(vec![Ok(b"a".to_vec()), Err(LibraryError::Foreign)]));

@@ -3,7 +3,6 @@
 use super::{Setting, setting};
 use crate::protocol::{write_general, write_integer};
 use crate::script::lua::{Frame, LuaError, LuaType};
-use crate::script::sandbox::tick_host;
 
 pub(super) fn encode(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
@@ -98,7 +97,7 @@ impl Encoder {
                         self.out.push(b',');
                     }
                     if *next & 0xffff == 0 {
-                        tick_host(frame)?;
+                        frame.tick()?;
                         frame.check_memory(self.out.len())?;
                     }
                     frame.raw_get_index(-1, *next);

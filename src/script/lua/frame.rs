@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use mlua_sys as ffi;
 
-use super::{LuaError, NativeFn, Shared, guarded, pcall, read_text, shared, trampoline, xpcall};
+use super::{LuaError, NativeFn, Shared, guarded, pcall, push_host_error, read_text, shared, trampoline, xpcall};
 use crate::script::host::Host;
 
 /// A reference in Lua's registry, made by [`Frame::create_ref`].
@@ -536,6 +536,17 @@ impl<'l> Frame<'l> {
     }
 
     // ---- errors
+
+    /// Asks the host, if there is one, whether the script may continue.
+    pub fn tick(&mut self) -> Result<(), LuaError> {
+        if self.has_host()
+            && let Err(message) = self.host().tick()
+        {
+            push_host_error(self, message);
+            return Err(LuaError);
+        }
+        Ok(())
+    }
 
     /// Counts a call of the host. Returns whether it is time for a tick: a command can take long, and is one instruction.
     pub fn counts_call(&self) -> bool {

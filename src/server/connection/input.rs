@@ -77,6 +77,7 @@ impl Connection {
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber);
+        let logs_large = live.logs_large();
         let (mut used, mut destination) = (0, None);
         session.in_flight.trace.begin_batch();
         while *state == State::Open && session.in_flight.wait.is_none() {
@@ -91,7 +92,12 @@ impl Connection {
                 let rest = &data[used..];
                 let mut waits = false;
                 if let Some(resolved) = request.resolved {
+                    if resolved.as_ref().is_ok_and(Resolved::reads_statistics) {
+                        engine.end_calls_before_next(session, data);
+                    }
+                    session.timer.request = used;
                     let words = framer.words(request.framed, rest);
+                    let start = if logs_large { out.len() } else { 0 };
                     match engine.execute(session, resolved, words, out, fibers) {
                         Flow::Continue => {}
                         Flow::Close => *state = State::Closing,
@@ -115,6 +121,10 @@ impl Connection {
                             waits = true;
                         }
                     }
+                    if logs_large {
+                        let reply = out.len().saturating_sub(start);
+                        engine.log_large(session, words, request.framed.length(), reply);
+                    }
                     let unsent = out.len() + output.len() - *written;
                     if output_limit.is_hard_passed(unsent)
                         || unsent > OutputLimit::UNAUTHENTICATED && !engine.is_authenticated(session)
@@ -132,6 +142,7 @@ impl Connection {
                     break;
                 }
             }
+            engine.end_calls(session, data);
             if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() {
                 // Requests that were framed behind the one that ends the batch are framed again later.
                 framer.reset();

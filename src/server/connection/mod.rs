@@ -34,6 +34,8 @@ use crate::protocol::{Framer, Quoting};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
+/// CLIENT LIST shows the room that a larger request takes.
+const LARGE_REQUEST: usize = 32 * 1024;
 /// The first Valkey in which text may follow a quote in an inline request.
 const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
@@ -168,6 +170,9 @@ impl Connection {
                 self.input.extend_from_slice(&arrived[used..]);
             } else {
                 self.input.extend_from_slice(arrived);
+                if self.input.len() > LARGE_REQUEST {
+                    self.session.client.seen().note_large_request(self.input.len(), self.engine.instance.cached_now());
+                }
                 if !is_waiting && self.input.len() >= self.framer.needed() {
                     self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
                 }
@@ -178,6 +183,7 @@ impl Connection {
             self.has_read = true;
             self.is_informed = false;
             add(&self.session.counters.input_bytes, read as u64);
+            add(&self.session.counters.reads, 1);
             self.session.client.seen().last_used.store(self.engine.instance.cached_now(), Ordering::Relaxed);
             add(&self.session.client.seen().received, read as u64);
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {

@@ -55,6 +55,7 @@ impl Connection {
             }
         }
         self.written = 0;
+        add(&self.session.counters.writes, 1);
         self.session.in_flight.trace.written();
         let mut output = std::mem::take(&mut self.output);
         if output.capacity() <= REPLIES_KEPT && spare.len() < SPARE {

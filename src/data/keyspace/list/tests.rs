@@ -113,7 +113,8 @@ proptest! {
             list.relax(&limits);
             prop_assert_eq!(list.len(), model.len());
             prop_assert_eq!(list.chunks().map(Chunk::count).sum::<usize>(), model.len());
-            prop_assert!(list.chunks().all(|chunk| if chunk.is_plain() { chunk.count() == 1 } else { chunk.count() > 0 }));
+            let is_right = |chunk: &Chunk| chunk.count() == 1 || chunk.count() > 0 && !chunk.is_plain();
+            prop_assert!(list.chunks().all(is_right));
             prop_assert_eq!(list.bytes, list.chunks.iter().map(Chunk::size).sum::<usize>());
         }
         prop_assert_eq!(listed(list.iter()), Vec::from(model.clone()));

@@ -4,7 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::data::keyspace::stream::{NodeLimits, Trim};
-use crate::data::rdb::{PayloadError, dump, load};
+use crate::data::rdb::{Checksums, PayloadError, dump};
+
+fn load(payload: &[u8], profile: &Profile) -> Result<Content<'static>, PayloadError> {
+    rdb::load(payload, profile, Checksums::Verified)
+}
 
 const LIMITS: NodeLimits = NodeLimits { bytes: 150, entries: 4 };
 

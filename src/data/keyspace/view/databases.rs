@@ -25,7 +25,7 @@ impl View<'_> {
 
     /// Calls `visit` with every live entry of the selected database.
     pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
-        let (db, now) = (self.db, self.now);
+        let (db, now) = (self.db, self.begun);
         for locked in self.locked.iter().filter(|locked| locked.db == db) {
             locked.shard.iter().filter(|entry| !is_expired(entry, now)).for_each(&mut visit);
         }
@@ -61,15 +61,17 @@ impl View<'_> {
         removed
     }
 
-    /// Removes every key of all databases that the view holds.
-    pub fn flush_everything(&mut self) {
+    /// Removes every key of all databases that the view holds, and returns how many there were.
+    pub fn flush_everything(&mut self) -> usize {
         let home = self.db;
+        let mut removed = 0;
         for db in self.held_databases() {
             self.select(db);
-            self.flush();
+            removed += self.flush();
         }
         self.select(home);
         self.notify_flushed();
+        removed
     }
 
     /// Lets `work` change keys without notifications, and without counting the changes.
@@ -85,6 +87,16 @@ impl View<'_> {
         if self.wanted & KEY_CHANGES != 0 {
             self.effects().notifications.push(Notification::Flushed);
         }
+    }
+
+    /// Counts values whose keys are gone before they are freed.
+    pub fn count_freed_lazily(&self, count: usize) {
+        self.keyspace.freed_lazily.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Gives back the room that removed keys have left in the tables.
+    pub fn shrink(&mut self) {
+        self.locked.iter_mut().for_each(|locked| locked.shard.shrink());
     }
 
     /// Swaps two databases. The view must be of everything.
@@ -139,7 +151,7 @@ impl View<'_> {
         let shard = &self.locked[lock].shard;
         match shard.find(hash, key) {
             None => Presence::Missing,
-            Some(slot) if is_expired(shard.entry(slot), self.now) => Presence::Expired,
+            Some(slot) if is_expired(shard.entry(slot), self.begun) => Presence::Expired,
             Some(_) => Presence::Live,
         }
     }

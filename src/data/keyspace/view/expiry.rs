@@ -17,7 +17,7 @@ impl View<'_> {
         for locked in &self.locked {
             let meta = &self.keyspace.database(locked.db).shard_meta[locked.index as usize];
             let mut deadlines = meta.deadlines();
-            while let Some((deadline, hash)) = deadlines.pop_due(self.now) {
+            while let Some((deadline, hash)) = deadlines.pop_due(self.begun) {
                 due.push((deadline, locked.db, hash));
             }
         }
@@ -37,14 +37,14 @@ impl View<'_> {
     /// Whether an entry under a key with this hash, whose shard is held, has expired.
     pub fn holds_overdue(&self, hash: u64) -> bool {
         let Ok(lock) = self.shard_position(self.db, self.keyspace.shard_of(hash)) else { return false };
-        let due = |entry: &Entry| entry.due().first().is_some_and(|due| self.now > due);
+        let due = |entry: &Entry| entry.due().first().is_some_and(|due| self.begun > due);
         self.locked[lock].shard.find_by(hash, due).is_some()
     }
 
     /// Deletes an expired entry, or its expired fields. Returns what is left of it.
     #[cold]
     pub(super) fn expire_due(&mut self, at: Location) -> Option<Location> {
-        let now = self.now;
+        let now = self.begun;
         if self.entry(at).due().key.is_some_and(|deadline| now > deadline) {
             // A pause keeps the data as it is, but nobody sees the key.
             if self.wanted & EXPIRY_PAUSED == 0 {

@@ -35,7 +35,7 @@ impl<'k> View<'k> {
                 everything = Some(lock_everything(keyspace, &mut locked)?);
             }
         }
-        Ok(Self::new(keyspace, locked, everything, HashedKey::NONE, db, clock.micros()))
+        Ok(Self::new(keyspace, locked, everything, HashedKey::NONE, db, clock.read()))
     }
 
     #[inline]
@@ -71,7 +71,7 @@ impl<'k> View<'k> {
     ) -> Self {
         let db = locked.db;
         let hashed_key = HashedKey::new(key, hash);
-        Self::new(keyspace, SmallVec::from_buf([locked]), None, hashed_key, db, clock.micros())
+        Self::new(keyspace, SmallVec::from_buf([locked]), None, hashed_key, db, clock.read())
     }
 
     pub(in crate::data::keyspace) fn lock_growing(
@@ -86,7 +86,7 @@ impl<'k> View<'k> {
         for shard in shards_of(keyspace, hashes) {
             locked.push(LockedShard::of(keyspace, database, db, shard)?);
         }
-        let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.micros());
+        let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.read());
         view.growing = Some(multi_shard);
         Ok(view)
     }

@@ -82,7 +82,7 @@ impl View<'_> {
         let shard = &self.locked[lock].shard;
         let slot = shard.find(hash, key)?;
         let at = Location { lock, slot, hash };
-        if shard.entry(slot).due().first().is_some_and(|due| self.now > due) {
+        if shard.entry(slot).due().first().is_some_and(|due| self.begun > due) {
             return self.expire_due(at);
         }
         Some(at)

@@ -41,7 +41,7 @@ impl<'k> View<'k> {
             }
             let mut nth = (self.keyspace.random() % total) as usize;
             let seed = self.keyspace.random();
-            let (db, now) = (self.db, self.now);
+            let (db, now) = (self.db, self.begun);
             let shard = self.locked.iter().filter(|locked| locked.db == db).find_map(|locked| {
                 let here = locked.shard.len();
                 if nth < here {
@@ -71,7 +71,7 @@ impl<'k> View<'k> {
         let mut over: Vec<Vec<u8>> = Vec::new();
         let mut left = count.max(1);
         let mut next = 0;
-        let (db, now) = (self.db, self.now);
+        let (db, now) = (self.db, self.begun);
         // Leaves the shard's number of a position.
         let shift = SCAN_BITS - self.keyspace.shard_bits();
         for locked in self.locked.iter().filter(|locked| locked.db == db && u64::from(locked.index) >= cursor >> shift)

@@ -63,6 +63,10 @@ impl Local {
     #[cold]
     pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
         let selected = view.db();
+        // A served command runs after the one that wrote, not at its instant: a transaction can take long.
+        if self.instance.profile.since_redis(7, 2) {
+            view.move_to(self.instance.clock.micros());
+        }
         while view.has_ready() {
             for (db, key) in view.take_ready() {
                 view.select(db);

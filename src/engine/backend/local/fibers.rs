@@ -68,7 +68,9 @@ impl Local {
         let fiber = Fiber::new(stack, move |yielder| {
             // The connection needs its session also after a panic, which goes on once it has it.
             let called = catch_unwind(AssertUnwindSafe(|| {
-                engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(yielder))
+                let flow = engine.call(&mut taken, resolved, owned.as_words(), &mut replies, Some(yielder));
+                engine.end_call(&mut taken, resolved.row.spec, owned.as_words());
+                flow
             }));
             Finished { session: taken, words: owned, out: replies, called }
         });

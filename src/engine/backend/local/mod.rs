@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::base::clock::{MAX_MICROS, Millis};
+use crate::base::clock::{MAX_MICROS, Millis, Stopwatch};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
@@ -27,7 +27,7 @@ use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Yielder};
-use crate::spec::{Args, ResolvedRow, Table};
+use crate::spec::{Args, Flag, ResolvedRow, Table};
 
 pub use fibers::Fibers;
 
@@ -61,12 +61,13 @@ impl Local {
         if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
             return;
         }
-        if instance.debug_switches.active_expire.load(Ordering::Relaxed)
-            && instance.paused().is_none()
-            && let Some(mut view) = instance.keyspace.sweep(&instance.clock)
-        {
-            self.serve(&mut view, None);
-            instance.stats.add(instance.finish_view(view, None));
+        if instance.debug_switches.active_expire.load(Ordering::Relaxed) && instance.paused().is_none() {
+            let began = Stopwatch::start();
+            if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
+                self.serve(&mut view, None);
+                instance.stats.add(instance.finish_view(view, None));
+            }
+            instance.note_expire_cycle(began.elapsed());
         }
         instance.cron();
     }
@@ -119,6 +120,7 @@ impl Local {
                     }
                     None => self.lock_keys(session, spec, key, words)?,
                 };
+                session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 view.set_touch(!session.no_touch);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
@@ -128,6 +130,7 @@ impl Local {
             }
             Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
+                session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 view.set_touch(!session.no_touch);
                 let (block, error) = match run(&mut view, &mut args, None) {
                     Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
@@ -141,6 +144,7 @@ impl Local {
                 }
                 self.finish_view(&mut view, session);
                 if let Some(wait) = wait {
+                    session.timer.block(words, &session.counters, self.instance.config.live());
                     return Ok(Flow::Wait(Box::new(wait)));
                 }
                 error
@@ -150,11 +154,13 @@ impl Local {
             Handler::Connection(run) => {
                 session.publish();
                 session.count();
+                self.begin_call(session, row);
                 let mut call = self.connection_call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
                 if let Flow::Wait(wait) = &flow {
                     if matches!(**wait, Wait::Blocked { .. }) {
+                        session.timer.block(words, &session.counters, self.instance.config.live());
                         session.client.wait_for_time();
                     } else {
                         // The reply is written when the wait is over.
@@ -162,13 +168,14 @@ impl Local {
                     }
                 }
                 if let Some(error) = write(result, session, out) {
-                    self.instance.stats.count_error(error.code());
+                    self.count_failure(session, row, &error);
                 }
                 return Ok(flow);
             }
             Handler::Debug(run) => {
                 let mut interpreters = self.interpreters()?;
                 let mut view = self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?;
+                session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(&mut view, Some(&mut interpreters), &mut call, &mut args);
                 self.finish_view(&mut view, session);
@@ -176,10 +183,11 @@ impl Local {
             }
             Handler::Transaction(which) => {
                 let start = out.len();
+                self.begin_call(session, row);
                 let (result, flow) = self.transaction(front, session, which, &mut args, out, yielder)?;
                 let ran = matches!(result, Ok(Reply::Nothing));
                 if let Some(error) = write(result, session, out) {
-                    self.instance.stats.count_error(error.code());
+                    self.count_failure(session, row, &error);
                 }
                 if !ran && session.replies.are_suppressed() {
                     out.truncate(start);
@@ -189,6 +197,7 @@ impl Local {
             Handler::Script(which) => self.run_script(front, session, which, &mut args, out, yielder)?,
             Handler::Library(run) => {
                 let mut interpreters = self.interpreters()?;
+                self.begin_call(session, row);
                 let mut call = self.connection_call(session, None);
                 let result = run(&mut interpreters, &mut call, &mut args);
                 self.instance.scripts.update_stats(&interpreters);
@@ -198,14 +207,33 @@ impl Local {
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
         };
         if let Some(error) = error {
-            self.instance.stats.count_error(error.code());
+            self.count_failure(session, row, &error);
         }
         Ok(Flow::Continue)
+    }
+
+    /// A command without a view begins.
+    #[inline]
+    fn begin_call(&self, session: &mut Session, row: ResolvedRow) {
+        let live = self.instance.config.live();
+        if row.spec.has_flag(Flag::Fast) {
+            session.timer.begin_short(row.id, &session.counters, live);
+        } else {
+            session.timer.begin_now(row.id, &session.counters, live);
+        }
+    }
+
+    /// Counts the error reply of a command that ran.
+    #[cold]
+    pub(super) fn count_failure(&self, session: &Session, row: ResolvedRow, error: &CommandError) {
+        self.instance.stats.count_error(error.code());
+        session.counters.calls.row(row.id).add_failure();
     }
 
     /// Runs a command inside the view of EXEC or of a script.
     fn run_within(
         &self,
+        front: &Engine,
         session: &mut Session,
         view: &mut View<'_>,
         row: ResolvedRow,
@@ -222,6 +250,7 @@ impl Local {
             view.set_confined(!self.may_read_all_keys(session, spec, words));
         }
         let mut flow = Flow::Continue;
+        let began = front.begin_inner_call(session, spec);
         let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
             Handler::Blocking(run) => {
@@ -266,8 +295,9 @@ impl Local {
             }
         };
         if let Some(error) = error {
-            self.instance.stats.count_error(error.code());
+            self.count_failure(session, row, &error);
         }
+        front.end_inner_call(session, row, words, began);
         self.instance.announce(view, Some(session));
         session.executed += 1;
         flow
@@ -293,6 +323,7 @@ impl Local {
         out: &mut Vec<u8>,
     ) -> Result<Option<CommandError>, Busy> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
+        session.timer.begin(args.row_id(), view.real_micros(), &session.counters, self.instance.config.live());
         view.set_touch(!session.no_touch);
         let (spec, words) = (args.spec(), args.words());
         let mut args = args.clone();

@@ -59,6 +59,7 @@ impl Local {
         let hashes: SmallVec<[u64; 8]> = key_hashes(args.spec(), args.words()).collect();
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
+        session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
         view.set_touch(!session.no_touch);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
@@ -125,13 +126,18 @@ impl Local {
             yielder,
             scratch: RefCell::new(scratch),
             random,
-            inner: RefCell::new(Inner { session, view }),
+            has_failed: Cell::new(false),
+            inner: RefCell::new(Inner { session: &mut *session, view }),
         };
         let client = caller.begin();
         let invocation = Invocation { keys, arguments, host: &caller, client: client.protocol };
         interpreters.run(&script, invocation, out);
+        let has_failed = caller.has_failed.get();
         interpreters.return_run_state(caller.end(client));
         self.instance.scripts.end(interpreters);
+        if has_failed {
+            session.counters.calls.row(args.row_id()).add_failure();
+        }
         Ok(())
     }
 
@@ -254,6 +260,8 @@ struct ScriptHost<'r, 'v, 'k> {
     yielder: Option<&'r Yielder<'r>>,
     scratch: RefCell<ScratchBuffers>,
     random: Random,
+    /// Its reply is or contains an error.
+    has_failed: Cell<bool>,
     inner: RefCell<Inner<'r, 'v, 'k>>,
 }
 
@@ -378,7 +386,8 @@ impl ScriptHost<'_, '_, '_> {
     ) -> Result<&'static CommandSpec, (CommandError, Option<Arc<Rule>>)> {
         let Self { front, local, .. } = self;
         let Inner { session, view } = inner;
-        let checked = match local.table.row_of(words) {
+        let found = local.table.row_of(words);
+        let checked = match found {
             None => {
                 front.count_unsupported(words);
                 Err(texts::unknown_command(&local.instance.profile))
@@ -388,7 +397,10 @@ impl ScriptHost<'_, '_, '_> {
                 .and_then(|()| refuse_block_in_script(words, &local.instance.profile).map_or(Ok(row), Err)),
         };
         let row = checked
-            .inspect_err(|error| local.instance.stats.count_error(error.code()))
+            .inspect_err(|error| {
+                local.instance.stats.count_error(error.code());
+                front.count_rejection(session, found.map(|row| row.id));
+            })
             .map_err(|error| (error, None))?;
         let ResolvedRow { spec, .. } = row;
         if local.instance.active_hooks.path() == HookPath::All
@@ -399,7 +411,7 @@ impl ScriptHost<'_, '_, '_> {
         session.protocol = self.protocol.get();
         // No command that scripts may call closes the connection.
         view.set_repeatable(true);
-        let _: Flow = local.run_within(session, view, row, words, reply);
+        let _: Flow = local.run_within(front, session, view, row, words, reply);
         view.set_repeatable(false);
         if session.tracking.remembers {
             // Up to 7.0, tracking remembers the declared keys of a script instead of its reads.
@@ -498,8 +510,11 @@ impl Host for ScriptHost<'_, '_, '_> {
         &self.random
     }
 
-    fn count_error(&self, line: &[u8]) {
-        let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-        self.local.instance.stats.count_error(code);
+    fn answer_error(&self, line: &[u8], is_counted: bool) {
+        self.has_failed.set(true);
+        if !is_counted {
+            let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+            self.local.instance.stats.count_error(code);
+        }
     }
 }

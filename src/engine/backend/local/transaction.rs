@@ -224,6 +224,7 @@ impl Local {
     ) -> Flow {
         let words = queued.words.as_words();
         let mut args = Args::new(words, queued.row, &self.instance.profile);
+        let began = caller.front.begin_inner_call(session, queued.row.spec);
         let error = match (self.handlers.of(queued.row.id), scripts) {
             (Handler::Script(which), Some(scripts)) => {
                 view.select(session.db);
@@ -247,11 +248,12 @@ impl Local {
                 self.instance.scripts.update_stats(scripts);
                 write(result, session, out)
             }
-            _ => return self.run_within(session, view, queued.row, words, out),
+            _ => return self.run_within(caller.front, session, view, queued.row, words, out),
         };
         if let Some(error) = error {
-            self.instance.stats.count_error(error.code());
+            self.count_failure(session, queued.row, &error);
         }
+        caller.front.end_inner_call(session, queued.row, words, began);
         session.executed += 1;
         Flow::Continue
     }
