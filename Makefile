@@ -4,7 +4,7 @@ CARGO ?= cargo
 PORT ?= 6379
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks redis-suite lint bench soak docs redis languages browser tcl
+.PHONY: help run build test locks clients redis-suite lint bench soak docs redis languages compiler browser tcl
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ locks: redis languages ## The lock libraries' own suites on redis-server and her
 	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
 	  $(CARGO) test --locked --features internals --test repository locks_page
+
+clients: redis languages compiler ## The suites of client libraries on redis-server and here (CLIENT=redis-py: one)
+	$(CARGO) test --locked --features internals --test clients -- \
+	  $(if $(CLIENT),--client '$(CLIENT)',--all) $(if $(SERVER),--server '$(SERVER)')
 
 redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit)
 	$(CARGO) test --locked --features internals --test redis_suite -- \
@@ -67,6 +71,18 @@ languages:
 	      python3 python3-venv python3-pip nodejs npm >/dev/null; \
 	  else \
 	    echo "The lock libraries' suites need python3 (3.10 or later, with venv) and node (18 or later, with npm): install them, then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# The suite of hiredis is a C program.
+compiler:
+	@command -v cc >/dev/null && command -v make >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends gcc libc6-dev make >/dev/null; \
+	  else \
+	    echo "The suite of hiredis needs a C compiler and make: install them, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

@@ -51,6 +51,7 @@ mod lcs;
 mod list_blocking;
 mod list_index;
 mod lists;
+mod lolwut;
 mod long_double;
 mod memory;
 mod memory_figures;
@@ -61,6 +62,7 @@ mod partial_sort;
 mod persistence;
 mod pubsub;
 mod redouble;
+mod replication;
 mod sampling;
 mod scan;
 mod scan_elements;
@@ -159,6 +161,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         list_index::ROWS,
         list_blocking::ROWS,
         lists::ROWS,
+        lolwut::ROWS,
         memory::ROWS,
         modules::ROWS,
         object::ROWS,
@@ -166,6 +169,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         pubsub::ROWS,
         string_ranges::ROWS,
         redouble::ROWS,
+        replication::ROWS,
         scan::ROWS,
         scripting::ROWS,
         server::ROWS,

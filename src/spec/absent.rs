@@ -40,8 +40,6 @@ pub const ABSENT: &[AbsentCommand] = &[
     command("FAILOVER", SIX_2, Arity::AtLeast(1), ADMIN, &[]),
     command("PSYNC", TWO_8, Arity::AtLeast(3), ADMIN, &[]),
     command("REPLCONF", THREE, Arity::AtLeast(1), ADMIN, &[]),
-    command("REPLICAOF", FIVE, Arity::Exactly(3), ADMIN, &[]),
-    command("SLAVEOF", FIRST, Arity::Exactly(3), ADMIN, &[]),
     command("SYNC", FIRST, Arity::Exactly(1), ADMIN, &[]),
     // Keys that go from server to server.
     AbsentCommand {
@@ -73,7 +71,6 @@ pub const ABSENT: &[AbsentCommand] = &[
     vectors("VSETATTR", WRITES),
     vectors("VSIM", READS),
     // The rest.
-    command("LOLWUT", FIVE, Arity::AtLeast(1), &[Flag::ReadOnly, Flag::Fast], &[]),
     sub("MEMORY", "MALLOC-STATS", FOUR, Arity::Exactly(2), &[]),
     sub("MEMORY", "PURGE", FOUR, Arity::Exactly(2), &[]),
     AbsentCommand {
@@ -97,7 +94,6 @@ const TWO_6: Since = Since::redis(2, 6, 0);
 const TWO_8: Since = Since::redis(2, 8, 0);
 const THREE: Since = Since::redis(3, 0, 0);
 const FOUR: Since = Since::redis(4, 0, 0);
-const FIVE: Since = Since::redis(5, 0, 0);
 const SIX: Since = Since::redis(6, 0, 0);
 const SIX_2: Since = Since::redis(6, 2, 0);
 

@@ -20,6 +20,7 @@ mod lost_replies;
 mod packages;
 mod run;
 mod side;
+mod sources;
 mod suites;
 mod verdicts;
 

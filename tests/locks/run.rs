@@ -1,7 +1,6 @@
 //! Runs a suite against a server.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +40,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
             command.env("ADDRESSES", urls.join(","));
         }
         Servers::Own => {
-            let shelf = redis_server_wrapper(side, &name)?;
+            let shelf = side.wrapper(&folder().join("disguised").join(&name))?;
             let path = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{path}", shelf.display()));
         }
@@ -87,19 +86,6 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
         }
         Source::Rust { features, .. } => cargo_test(&installed.directory, features, &["--offline"]),
     }
-}
-
-/// Makes a folder in which the program `redis-server` starts this side's server.
-fn redis_server_wrapper(side: &Side, name: &str) -> Result<PathBuf, String> {
-    let shelf = folder().join("disguised").join(name);
-    let script = shelf.join("redis-server");
-    let words: Vec<String> = side.arguments.iter().map(|word| format!(" '{word}'")).collect();
-    let text = format!("#!/bin/sh\nexec '{}'{} \"$@\"\n", side.program.display(), words.concat());
-    fs::create_dir_all(&shelf)
-        .and_then(|()| fs::write(&script, text))
-        .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
-        .map_err(|error| format!("{}: {error}", script.display()))?;
-    Ok(shelf)
 }
 
 /// Returns the names of the commands that the server has run, from `cmdstat_set:calls=3,…`.

@@ -1,6 +1,7 @@
 //! The two servers that are compared, and the programs that are run against them. `tests/redis_suite` uses it, too.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,6 +53,23 @@ impl Side {
         arguments.extend(directives);
         let program = self.program.to_str().ok_or("a server's path that is no text")?;
         ServerProcess::program(program, &arguments).map_err(|error| format!("{program}: {error}"))
+    }
+
+    /// Makes a folder in which the program `redis-server` starts this side's server.
+    pub fn wrapper(&self, shelf: &Path) -> Result<PathBuf, String> {
+        let script = shelf.join("redis-server");
+        let words: Vec<String> = self.arguments.iter().map(|word| format!(" '{word}'")).collect();
+        let (program, words) = (self.program.display(), words.concat());
+        // A configuration file stands before everything else.
+        let text = format!(
+            "#!/bin/sh\ncase \"$1\" in\n  ''|-*) exec '{program}'{words} \"$@\" ;;\n  \
+             *) file=$1; shift; exec '{program}' \"$file\"{words} \"$@\" ;;\nesac\n"
+        );
+        fs::create_dir_all(shelf)
+            .and_then(|()| fs::write(&script, text))
+            .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
+            .map_err(|error| format!("{}: {error}", script.display()))?;
+        Ok(shelf.to_owned())
     }
 
     /// Returns those of the commands that the server does not know.

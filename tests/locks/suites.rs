@@ -1,6 +1,8 @@
 //! The suites, a row each: the source, the changes it needs to run here, and the expected results.
 
 use super::packages::{COMMON, Requirements};
+use super::sources::Edit;
+
 /// The tests of one library that takes locks in Redis.
 pub struct Suite {
     /// The common name; also the value of `LIBRARY=`.
@@ -56,15 +58,6 @@ pub enum Servers {
     Given { count: usize, directives: &'static [&'static str] },
     /// The suite starts `redis-server` itself; `PATH` leads it to the server under test.
     Own,
-}
-
-/// A change to an unpacked source: `with` replaces the text from `from` up to `until`, which must exist.
-#[derive(Debug)]
-pub struct Edit {
-    pub file: &'static str,
-    pub from: &'static str,
-    pub until: &'static str,
-    pub with: &'static str,
 }
 
 const FOR_PYTHON_REDIS_LOCK: Requirements =

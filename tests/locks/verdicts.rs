@@ -87,6 +87,25 @@ impl Verdicts {
         verdicts
     }
 
+    /// Parses the output of hiredis's test program: `#07 What it does: PASSED`, with colours.
+    pub fn of_hiredis(output: &str) -> Self {
+        let mut verdicts = Self::default();
+        for line in output.lines() {
+            let line = without_colours(line);
+            let Some((name, verdict)) = line.strip_prefix('#').and_then(|rest| rest.rsplit_once(": ")) else {
+                continue;
+            };
+            let name = name.split_once(' ').map_or(name, |(_, name)| name);
+            match verdict {
+                "PASSED" => verdicts.add(name, Verdict::Passed),
+                "SKIPPED" => verdicts.add(name, Verdict::Skipped),
+                verdict if verdict.starts_with("FAILED") => verdicts.add(name, Verdict::Failed),
+                _ => {}
+            }
+        }
+        verdicts
+    }
+
     fn add(&mut self, name: &str, verdict: Verdict) {
         self.0.push((name.trim().to_owned(), verdict));
     }
@@ -129,6 +148,12 @@ pub fn check_readers() {
     assert_eq!((tcl.count(), tcl.passed()), (3, 2));
     assert_eq!(tcl.named(Verdict::Passed).collect::<Vec<_>>(), ["SET (a)"; 2]);
     assert_eq!(tcl.named(Verdict::Failed).collect::<Vec<_>>(), ["GET"]);
+    let hiredis = Verdicts::of_hiredis(
+        "#01 Says: this: \x1b[0;32mPASSED\x1b[0;0m\n#02 b: \x1b[0;31mFAILED\x1b[0;0m\n#03 c: \x1b[01;33mSKIPPED\x1b[0;0m\n\
+         #04 Throughput:\n",
+    );
+    assert_eq!((hiredis.count(), hiredis.passed()), (3, 1));
+    assert_eq!(hiredis.named(Verdict::Failed).collect::<Vec<_>>(), ["b"]);
     let libtest =
         Verdicts::of_libtest("running 3 tests\ntest m::a ... ok\ntest m::b ... FAILED\ntest c ... ignored, no\n");
     assert_eq!((libtest.count(), libtest.passed()), (3, 1));

@@ -14,6 +14,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../locks/apt.rs"]
+mod apt;
 mod inapplicable;
 #[expect(dead_code, reason = "this suite needs no packages of other languages")]
 #[path = "../locks/packages.rs"]

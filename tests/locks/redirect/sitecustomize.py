@@ -1,9 +1,10 @@
-"""Python loads this before a suite. It redirects connections from port 6379 to the server under test."""
+"""Python loads this before a suite. It redirects connections from the ports where suites look for Redis to the server
+under test, and refuses those to other machines."""
 
 import os
 import socket
 
-REDIS = 6379
+REDIS = (6379, 6390)
 UNDER_TEST = int(os.environ["LOCKS_PORT"])
 
 
@@ -16,7 +17,11 @@ class RedirectedSocket(socket.socket):
 
 
 def redirected(address):
-    if isinstance(address, tuple) and address[1] == REDIS:
+    if not isinstance(address, tuple):
+        return address
+    if address[0] not in ("", "localhost", "::1") and not address[0].startswith("127."):
+        raise ConnectionRefusedError(f"{address[0]} is another machine")
+    if address[1] in REDIS:
         return (address[0], UNDER_TEST, *address[2:])
     return address
 
