@@ -261,6 +261,22 @@ const LIST: Command = Command::new(
     Handler::Connection(list),
     CommandSpec {
         usage: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+        later_usages: &[
+            (
+                Since::valkey(8, 1, 0),
+                "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]] [USER username] [ADDR \
+                 ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE maxage]",
+            ),
+            (
+                Since::valkey(9, 0, 0),
+                "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]] [USER username] [ADDR \
+                 ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE maxage] [NAME name] [IDLE idle] [FLAGS flags] \
+                 [LIB-NAME lib-name] [LIB-VER lib-ver] [DB db] [CAPA capa] [IP ip] [NOT-TYPE <NORMAL | MASTER | REPLICA \
+                 | PUBSUB>] [NOT-ID client-id [client-id ...]] [NOT-USER username] [NOT-ADDR ip:port] [NOT-LADDR \
+                 ip:port] [NOT-NAME name] [NOT-FLAGS flags] [NOT-LIB-NAME lib-name] [NOT-LIB-VER lib-ver] [NOT-DB db] \
+                 [NOT-CAPA capa] [NOT-IP ip]",
+            ),
+        ],
         summary: "Lists the connections.",
         complexity: "O(N) in the number of connections",
         group: Group::Connection,
@@ -310,6 +326,18 @@ const KILL: Command = Command::new(
     CommandSpec {
         usage: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR \
             ip:port] [LADDR ip:port] [SKIPME yes/no]>",
+        later_usages: &[
+            (
+                Since::redis(7, 4, 0),
+                "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] [ADDR \
+                 ip:port] [LADDR ip:port] [SKIPME yes/no] [MAXAGE maxage]>",
+            ),
+            (
+                Since::valkey(8, 0, 0),
+                "<ip:port | [ID client-id [client-id ...]] [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] \
+                 [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no] [MAXAGE maxage]>",
+            ),
+        ],
         summary: "Closes connections.",
         complexity: "O(N) in the number of connections",
         group: Group::Connection,

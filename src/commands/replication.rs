@@ -4,7 +4,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
-use crate::spec::{Args, Arity, CommandSpec, Flag, Group};
+use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
 
 pub(super) const ROWS: &[Command] = &[REPLICAOF, SLAVEOF];
 
@@ -21,6 +21,8 @@ const REPLICAOF: Command = Command::new(
         since: Since::redis(5, 0, 0),
         arity: Arity::Exactly(3),
         flags: &[Flag::Admin, Flag::NoScript, Flag::Stale, Flag::NoAsyncLoading],
+        // No release takes AUTH here, but people try.
+        secrets: Secrets::Handshake,
         ..CommandSpec::new("REPLICAOF")
     },
 );

@@ -71,8 +71,6 @@ pub const ABSENT: &[AbsentCommand] = &[
     vectors("VSETATTR", WRITES),
     vectors("VSIM", READS),
     // The rest.
-    sub("MEMORY", "MALLOC-STATS", FOUR, Arity::Exactly(2), &[]),
-    sub("MEMORY", "PURGE", FOUR, Arity::Exactly(2), &[]),
     AbsentCommand {
         until: Some(SEVEN),
         ..command("STRALGO", SIX, Arity::AtLeast(2), &[Flag::ReadOnly], &[Category::String])
@@ -93,7 +91,6 @@ const FIRST: Since = Since::redis(1, 0, 0);
 const TWO_6: Since = Since::redis(2, 6, 0);
 const TWO_8: Since = Since::redis(2, 8, 0);
 const THREE: Since = Since::redis(3, 0, 0);
-const FOUR: Since = Since::redis(4, 0, 0);
 const SIX: Since = Since::redis(6, 0, 0);
 const SIX_2: Since = Since::redis(6, 2, 0);
 

@@ -29,6 +29,10 @@ const IN_SCRIPTS: &[&str] = &["auth", "auth2", "setuser", "requirepass", "master
 const LONGEST_NAME: usize = 32;
 /// The shortest secret that is looked for in the text of a reply; shorter ones occur in any text.
 const SHORTEST_IN_TEXT: usize = 3;
+/// The most words among which a request is looked for. Of longer requests, all are hidden.
+const MOST_WORDS: usize = 1024;
+/// The most requests around one that is looked into. What stands deeper is hidden.
+const DEEPEST: usize = 8;
 
 /// A request and its reply without their secrets. Holds what is not as it was.
 #[derive(Default)]
@@ -42,13 +46,13 @@ pub struct Redaction {
 impl Redaction {
     /// The words of a request as a record may show them.
     pub fn words<'w>(&'w mut self, table: &Table, words: Words<'w>) -> Words<'w> {
-        let hidden = secret_words(table, words);
+        let hidden = secret_words(table, words, 0);
         without(&mut self.words, &hidden, words)
     }
 
     /// The words of a request and the reply to it as a record may show them.
     pub fn request<'w>(&'w mut self, table: &Table, words: Words<'w>, reply: &'w [u8]) -> (Words<'w>, &'w [u8]) {
-        let hidden = secret_words(table, words);
+        let hidden = secret_words(table, words, 0);
         let secrets = table.row_of(words).map_or(Secrets::None, |row| row.spec.secrets);
         let reply = match secrets {
             Secrets::SettingsInReply
@@ -82,11 +86,20 @@ fn without<'w>(owned: &'w mut OwnedWords, hidden: &[usize], words: Words<'w>) ->
     owned.as_words()
 }
 
-/// The positions of the words that are secret, or may be.
-fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
+/// The positions of the words that are secret, or may be, in a request that stands in so many others.
+fn secret_words(table: &Table, words: Words<'_>, depth: usize) -> Vec<usize> {
     let Some(name) = words.get(0) else { return Vec::new() };
     let all = words.len();
-    match table.row_of(words) {
+    if depth > DEEPEST {
+        return (0..all).collect();
+    }
+    let row = table.row_of(words);
+    let has_fixed_place =
+        row.is_some_and(|row| !matches!(row.spec.secrets, Secrets::Request { .. } | Secrets::Requests));
+    if !has_fixed_place && all > MOST_WORDS {
+        return (1..all).collect();
+    }
+    match row {
         Some(row) => match row.spec.secrets {
             Secrets::None | Secrets::Reply | Secrets::SettingsInReply => Vec::new(),
             Secrets::Credentials => (1..all).collect(),
@@ -96,14 +109,14 @@ fn secret_words(table: &Table, words: Words<'_>) -> Vec<usize> {
             Secrets::Script => of_script(words, row.at),
             Secrets::Request { at } => {
                 // A word may be missing in front of it.
-                let mut secret = shifted(secret_words(table, words.from(at)), at);
-                secret.extend(of_requests(table, words, row.at, is_like_carrier));
+                let mut secret = shifted(secret_words(table, words.from(at), depth + 1), at);
+                secret.extend(of_requests(table, words, row.at, is_like_carrier, depth));
                 secret
             }
             // Patterns have words that are like names: AUTO.
-            Secrets::Requests => of_requests(table, words, 1, |_| false),
+            Secrets::Requests => of_requests(table, words, 1, |_| false, depth),
         },
-        None => of_unknown(table, name, words),
+        None => of_unknown(table, name, words, depth),
     }
 }
 
@@ -171,7 +184,13 @@ fn is_almost(word: &[u8], name: &str) -> bool {
 }
 
 /// A request inside others, at no fixed place: patterns and examples of the test powers.
-fn of_requests(table: &Table, words: Words<'_>, from: usize, is_like_carrier: fn(&[u8]) -> bool) -> Vec<usize> {
+fn of_requests(
+    table: &Table,
+    words: Words<'_>,
+    from: usize,
+    is_like_carrier: fn(&[u8]) -> bool,
+    depth: usize,
+) -> Vec<usize> {
     let is_carrier = |word: &[u8]| {
         let name = word.split(|&byte| byte == b'|').next().unwrap_or_default();
         table.find(name).is_some_and(|spec| carries(spec, table)) || is_hint(word) || is_like_carrier(word)
@@ -181,7 +200,7 @@ fn of_requests(table: &Table, words: Words<'_>, from: usize, is_like_carrier: fn
         let inside = words.from(at);
         // `ACL|SETUSER` is how patterns name a subcommand.
         let found = match table.row_of(inside) {
-            Some(_) if !word.contains(&b'|') => secret_words(table, inside),
+            Some(_) if !word.contains(&b'|') => secret_words(table, inside, depth + 1),
             _ => (1..inside.len()).collect(),
         };
         if !found.is_empty() {
@@ -205,7 +224,7 @@ fn carries(spec: &'static CommandSpec, table: &Table) -> bool {
 }
 
 /// A command or subcommand that does not exist: perhaps a mistyped one that takes a password.
-fn of_unknown(table: &Table, name: &[u8], words: Words<'_>) -> Vec<usize> {
+fn of_unknown(table: &Table, name: &[u8], words: Words<'_>, depth: usize) -> Vec<usize> {
     let all = words.len();
     if table.find(name).is_some_and(|spec| carries(spec, table)) {
         return (2..all).collect();
@@ -220,7 +239,7 @@ fn of_unknown(table: &Table, name: &[u8], words: Words<'_>) -> Vec<usize> {
         return (1..all).collect();
     }
     let first = (1..all).find(|at| words.get(*at).is_some_and(|word| is_hint(word) || is_secret_setting(word)));
-    first.map_or_else(|| scripts(words, 1), |first| (first + 1..all).collect())
+    first.map_or_else(|| of_requests(table, words, 1, is_like_carrier, depth), |first| (first + 1..all).collect())
 }
 
 fn is_hint(word: &[u8]) -> bool {

@@ -14,7 +14,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[path = "../locks/apt.rs"]
+#[path = "../support/apt.rs"]
 mod apt;
 mod install;
 #[expect(dead_code, reason = "these suites have packages of their own")]

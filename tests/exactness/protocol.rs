@@ -250,7 +250,8 @@ fn what_resp3_clients_get_is_resp3_to_the_last_byte() {
         "INCR k",
         "TIME",
         "CONFIG GET *",
-        "COMMAND DOCS GET SET",
+        // Histories are sets of arrays, which the decoder cannot hold. These have none.
+        "COMMAND DOCS GET STRLEN",
         "COMMAND LIST",
         "INFO",
         "CLIENT LIST",

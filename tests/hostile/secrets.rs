@@ -363,3 +363,15 @@ fn a_parked_command_is_shown_without_its_password() {
     assert!(listed.contains("AUTH (redacted) (redacted)") || listed.contains("(redacted)"), "{listed}");
     assert!(!listed.contains(SECRET), "{listed}");
 }
+
+#[test]
+fn requests_inside_requests_to_any_depth_neither_crash_nor_hold_the_recorder() {
+    let mut recorded = Recorded::new("nested", "redis-7.0");
+    let mut client = recorded.client();
+    for times in [7, 500, 50_000] {
+        let mut words = ["COMMAND", "GETKEYS"].repeat(times);
+        words.extend(["AUTH", "default", SECRET]);
+        assert!(client.call(&words).is_error());
+    }
+    recorded.assert_silent(&["COMMAND GETKEYS COMMAND GETKEYS".to_owned()]);
+}

@@ -109,10 +109,12 @@ const SAMPLES: &[(&str, &str, &str)] = &[
     ("SWAPDB", "SET k a", "SWAPDB 0 1"),
     ("UNLINK", "SET k a", "UNLINK k"),
     ("XACK", PENDING, "XACK s g 1-1"),
+    ("XACKDEL", PENDING, "XACKDEL s g IDS 1 1-1"),
     ("XADD", "", "XADD s * f v"),
     ("XAUTOCLAIM", PENDING, "XAUTOCLAIM s g other 0 0"),
     ("XCLAIM", PENDING, "XCLAIM s g other 0 1-1"),
     ("XDEL", STREAM, "XDEL s 1-1"),
+    ("XDELEX", STREAM, "XDELEX s IDS 1 1-1"),
     ("XGROUP|CREATE", "XADD s 1-1 f v", "XGROUP CREATE s g 0"),
     ("XGROUP|CREATECONSUMER", STREAM, "XGROUP CREATECONSUMER s g c"),
     ("XGROUP|DELCONSUMER", PENDING, "XGROUP DELCONSUMER s g c"),
@@ -261,6 +263,10 @@ fn a_command_that_never_ran_and_one_whose_reply_was_lost_look_alike_to_the_clien
         let writers = driver.ask("COMMAND LIST FILTERBY ACLCAT write");
         for writer in writers.items() {
             let writer = writer.text().to_ascii_uppercase();
+            // A server in no cluster refuses these.
+            if writer.starts_with("CLUSTER|") {
+                continue;
+            }
             let sample = SAMPLES.iter().find(|(name, ..)| *name == writer);
             let sample = sample.unwrap_or_else(|| panic!("{writer} writes, and has no sample in this file"));
             assert_told_apart(&server, &mut driver, *sample);

@@ -122,7 +122,10 @@ fn settings_users_and_clients_stay_where_they_are() {
     assert_eq!(one.ask("AUTH alice x"), ok());
     assert_eq!(
         one.call(&["REDOUBLE", "SPACE", ""]),
-        Frame::error("ERR there is no user 'alice' in that space: the users are those from when it was made")
+        Frame::error(
+            "NOPERM this connection's user is one of the space; AUTH as a user of the server, with the password there, \
+             leads back"
+        )
     );
     assert_eq!(one.ask("CLIENT LIST").text().lines().count(), 1);
     let (id, other_id) = (one.ask("CLIENT ID").integer(), other.ask("CLIENT ID").integer());

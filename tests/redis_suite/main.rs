@@ -14,7 +14,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-#[path = "../locks/apt.rs"]
+#[path = "../support/apt.rs"]
 mod apt;
 mod inapplicable;
 #[expect(dead_code, reason = "this suite needs no packages of other languages")]
