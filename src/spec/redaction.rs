@@ -79,9 +79,11 @@ fn without<'w>(owned: &'w mut OwnedWords, hidden: &[usize], words: Words<'w>) ->
     if hidden.is_empty() {
         return words;
     }
+    let mut is_hidden = vec![false; words.len()];
+    hidden.iter().for_each(|at| is_hidden[*at] = true);
     owned.clear();
-    for (at, word) in words.iter().enumerate() {
-        owned.push(if hidden.contains(&at) { REDACTED } else { word });
+    for (word, is_hidden) in words.iter().zip(is_hidden) {
+        owned.push(if is_hidden { REDACTED } else { word });
     }
     owned.as_words()
 }
@@ -210,9 +212,10 @@ fn of_requests(
     scripts(words, from)
 }
 
-/// The words from a position on that are scripts with secrets.
+/// The first script with secrets from a position on, and what it is given.
 fn scripts(words: Words<'_>, from: usize) -> Vec<usize> {
-    (from..words.len()).filter(|at| words.get(*at).is_some_and(is_script_with_secret)).collect()
+    let first = (from..words.len()).find(|at| words.get(*at).is_some_and(is_script_with_secret));
+    first.map_or_else(Vec::new, |first| (first..words.len()).collect())
 }
 
 /// Whether a command, or a subcommand of it, takes secret words.
@@ -239,7 +242,9 @@ fn of_unknown(table: &Table, name: &[u8], words: Words<'_>, depth: usize) -> Vec
         return (1..all).collect();
     }
     let first = (1..all).find(|at| words.get(*at).is_some_and(|word| is_hint(word) || is_secret_setting(word)));
-    first.map_or_else(|| of_requests(table, words, 1, is_like_carrier, depth), |first| (first + 1..all).collect())
+    let mut secret = of_requests(table, words, 1, is_like_carrier, depth);
+    secret.extend(first.into_iter().flat_map(|first| first + 1..all));
+    secret
 }
 
 fn is_hint(word: &[u8]) -> bool {
