@@ -13,7 +13,7 @@ use super::side::on_path;
 pub enum Archives {
     /// The archives that the system's packages come from.
     System,
-    /// A suite of Debian, whichever system this is.
+    /// Another suite of Debian, from the mirror that the system uses.
     Debian(&'static str),
 }
 
@@ -50,7 +50,11 @@ impl Apt {
         }
         let (lines, stanzas) = match archives {
             Archives::System => system_archives(),
-            Archives::Debian(suite) => (format!("deb-src http://deb.debian.org/debian {suite} main\n"), String::new()),
+            Archives::Debian(suite) => {
+                let (lines, stanzas) = system_archives();
+                let mirror = mirror(&lines).or_else(|| mirror(&stanzas)).ok_or("apt-get knows no mirror of Debian")?;
+                (format!("deb-src {mirror} {suite} main\n"), String::new())
+            }
         };
         write(&directory.join("sources/all.list"), &lines)?;
         write(&directory.join("sources/all.sources"), &stanzas)?;
@@ -89,6 +93,12 @@ fn system_archives() -> (String, String) {
         }
     }
     (lines, stanzas)
+}
+
+/// The mirror of Debian that a list of archives names.
+fn mirror(archives: &str) -> Option<&str> {
+    let is_main = |word: &&str| word.trim_end_matches('/').ends_with("/debian");
+    archives.split_whitespace().find(is_main)
 }
 
 /// Whether an archive is the distribution's own. Others have no source packages of Redis, and often none at all.
