@@ -7,8 +7,29 @@ use std::process::{Command, Stdio};
 
 /// The beginnings of the names of programs that build others. No user of a package needs one.
 const COMPILERS: &[&str] = &[
-    "as", "c++", "c89", "c99", "cargo", "cc", "clang", "cmake", "cpp", "g++", "gcc", "gmake", "go", "ld", "make",
-    "maturin", "ninja", "pyenv", "rustc", "rustup", "tcc", "x86_64-linux-gnu-", "zig",
+    "as",
+    "c++",
+    "c89",
+    "c99",
+    "cargo",
+    "cc",
+    "clang",
+    "cmake",
+    "cpp",
+    "g++",
+    "gcc",
+    "gmake",
+    "go",
+    "ld",
+    "make",
+    "maturin",
+    "ninja",
+    "pyenv",
+    "rustc",
+    "rustup",
+    "tcc",
+    "x86_64-linux-gnu-",
+    "zig",
 ];
 
 pub struct Environment {
