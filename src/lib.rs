@@ -53,8 +53,8 @@ pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
 };
 
-/// What the program does; returns its exit status.
+/// What the program does; returns its exit status. A static program says so in its version.
 #[doc(hidden)]
-pub fn run_main() -> std::process::ExitCode {
-    cli::run()
+pub fn run_main(is_static: bool) -> std::process::ExitCode {
+    cli::run(is_static)
 }
