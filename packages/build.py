@@ -23,6 +23,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 
 import package  # noqa: E402
+import sbom  # noqa: E402
 from platform_of import platform_of  # noqa: E402
 
 SUMS = "SHA256SUMS"
@@ -74,6 +75,7 @@ PARTS = {
     "python": of_module("python/build_wheel.py"),
     "node": of_module("node/build_tarballs.py"),
     "image": of_module("image/build_image.py"),
+    "sbom": sbom.build,
     "sums": sums,
 }
 
