@@ -1,6 +1,7 @@
 //! The server's own process: the background, systemd, and the parent whose end it may share.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -46,13 +47,19 @@ pub(super) fn go_into_background(
         .current_dir(directory)
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stdout(discarded()?)
+        .stderr(discarded()?)
         .spawn()?;
     match child.stdin.take() {
         Some(mut input) => input.write_all(standard_input),
         None => Ok(()),
     }
+}
+
+/// An output that nobody reads, also in a root without /dev/null.
+fn discarded() -> io::Result<Stdio> {
+    let null = File::options().write(true).open("/dev/null").map(Stdio::from);
+    null.or_else(|_| io::pipe().map(|(_, writer)| Stdio::from(writer)))
 }
 
 /// Leaves the terminal and the process group that this process was started in.

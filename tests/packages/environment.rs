@@ -75,6 +75,18 @@ impl Environment {
         found.ok_or_else(|| format!("`make packages` built no {beginning}…{end}"))
     }
 
+    /// The binary, unpacked from its archive, beside what else that holds.
+    pub fn binary(&self) -> Result<PathBuf, String> {
+        let archive = self.file("redouble-", ".tar.gz")?;
+        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        let folder = self.empty("archive")?;
+        let binary = folder.join(name.trim_end_matches(".tar.gz")).join("redouble");
+        if !binary.exists() {
+            run(Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&folder))?;
+        }
+        Ok(binary)
+    }
+
     /// Makes an empty folder.
     pub fn empty(&self, name: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join(name);
@@ -87,6 +99,16 @@ impl Environment {
         let brought = self.folder.join(name);
         copy(source, &brought)?;
         Ok(brought)
+    }
+
+    /// A command that root alone may give; others get a namespace in which they are root.
+    pub fn as_root(program: &str) -> Command {
+        if is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", program]);
+        command
     }
 
     /// A command of a Python script that sees neither the repository nor a compiler.
@@ -155,13 +177,20 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     }
 }
 
+/// Runs a command, which must succeed, and returns what it prints.
+pub fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{} cannot be started: {error}", command.get_program().display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.success() {
+        true => Ok(text),
+        false => Err(format!("{command:?}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
 /// Runs the command behind it where the repository and the build folder are empty.
 fn hiding() -> Command {
-    let mut command = Command::new("unshare");
-    // Only root may mount without a user namespace.
-    if !is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
+    let mut command = Environment::as_root("unshare");
     let script = "mount -t tmpfs none \"$1\" && mount -t tmpfs none \"$2\" && shift 2 && exec \"$@\"";
     command.args(["--mount", "sh", "-c", script, "sh"]);
     command.arg(built().parent().expect("a folder of the build folder")).arg(env!("CARGO_MANIFEST_DIR"));

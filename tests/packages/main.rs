@@ -11,13 +11,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bill_of_materials;
 mod binary;
 mod environment;
+mod publishing;
 mod scripts;
 
 use std::process::ExitCode;
 
 use environment::Environment;
+use support::no_harness::{Options, Tally, check, exit_code};
 
 /// What a story does: an error says what went wrong.
 type Story = fn(&Environment) -> Result<(), String>;
@@ -29,7 +32,17 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "binary", run: |environment, report| report.tell_all(environment, binary::STORIES) },
+    Step {
+        name: "binary",
+        run: |environment, report| {
+            report.tell_all(environment, binary::STORIES);
+            if cfg!(target_os = "linux") {
+                report.tell_all(environment, binary::IN_AN_EMPTY_ROOT);
+            }
+        },
+    },
+    Step { name: "sbom", run: |environment, report| report.tell_all(environment, bill_of_materials::STORIES) },
+    Step { name: "crate", run: |environment, report| report.tell_all(environment, publishing::STORIES) },
     Step { name: "python", run: |environment, report| scripts::run("python", environment, report) },
     Step { name: "node", run: |environment, report| scripts::run("node", environment, report) },
     Step { name: "image", run: |environment, report| scripts::run("image", environment, report) },
@@ -37,11 +50,12 @@ const STEPS: &[Step] = &[
 
 /// The stories that were told.
 pub struct Report {
-    only: Option<String>,
+    /// The steps or stories that were asked for; all, if there are none.
+    only: Vec<String>,
     /// The step that runs.
     step: &'static str,
-    passed: usize,
-    failed: Vec<String>,
+    told: usize,
+    tally: Tally,
 }
 
 impl Report {
@@ -50,69 +64,50 @@ impl Report {
         for (name, story) in stories {
             if self.wants(name) {
                 let result = story(environment);
-                if let Err(error) = &result {
-                    println!("{error}");
-                }
-                self.tell(name, result.is_ok());
+                println!("{} {name}", if result.is_ok() { "ok" } else { "FAILED" });
+                self.count(name, result);
             }
         }
     }
 
-    /// Takes the result of a story.
-    fn tell(&mut self, name: &str, has_passed: bool) {
-        println!("{} {name}", if has_passed { "ok" } else { "FAILED" });
-        self.count(name, has_passed);
+    /// Takes the result of a story whose line is printed.
+    fn count(&mut self, name: &str, result: Result<(), String>) {
+        let complaints: Vec<String> = result.err().into_iter().collect();
+        self.tally.count(&format!("{}: {name}", self.step), &complaints);
+        self.told += 1;
     }
 
-    /// Takes the result of a story that somebody else printed.
-    fn count(&mut self, name: &str, has_passed: bool) {
-        if has_passed {
-            self.passed += 1;
-        } else {
-            self.failed.push(format!("{}: {name}", self.step));
-        }
-    }
-
-    /// Whether a script is run, whose stories are not chosen one by one.
+    /// Whether all stories of this step are told.
     fn wants_step(&self) -> bool {
-        self.only.as_deref().is_none_or(|only| self.step == only)
+        self.only.is_empty() || self.only.iter().any(|only| only == self.step)
     }
 
     /// Whether a story of this step is told.
     fn wants(&self, story: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| self.step == only || story.contains(only))
+        self.wants_step() || self.only.iter().any(|only| story.contains(only))
     }
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--all"] => None,
-        ["--only", name] => Some(name.to_owned()),
-        _ => {
-            println!("packages: run by `make test-packages`");
-            return ExitCode::SUCCESS;
-        }
-    };
-    let environment = match Environment::new() {
-        Ok(environment) => environment,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let mut report = Report { only, step: "", passed: 0, failed: Vec::new() };
+    check();
+    exit_code("packages", Options::of_process("packages", "--only").and_then(try_packages))
+}
+
+/// Whether all stories that were asked for end well.
+fn try_packages(options: Options) -> Result<bool, String> {
+    if !options.all && options.named.is_empty() {
+        println!("packages: run by `make test-packages`");
+        return Ok(true);
+    }
+    let environment = Environment::new()?;
+    let mut report = Report { only: options.named, step: "", told: 0, tally: Tally::default() };
     for step in STEPS {
         println!("\n{}", step.name);
         report.step = step.name;
         (step.run)(&environment, &mut report);
     }
-    println!("\n{} passed, {} failed", report.passed, report.failed.len());
-    for name in &report.failed {
-        println!("  {name}");
+    if report.told == 0 {
+        return Err(format!("no step or story is called {}", report.only.join(" or ")));
     }
-    if report.passed == 0 {
-        println!("  no story has this name");
-    }
-    if report.failed.is_empty() && report.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(report.tally.close())
 }

@@ -9,38 +9,36 @@ use super::Report;
 use super::environment::Environment;
 
 pub fn run(name: &'static str, environment: &Environment, report: &mut Report) {
-    if let Err(error) = tell(name, environment, report) {
-        println!("{error}");
-        report.tell(name, false);
+    if report.wants_step()
+        && let Err(error) = tell(name, environment, report)
+    {
+        println!("FAILED {name}");
+        report.count(name, Err(error));
     }
 }
 
 fn tell(name: &'static str, environment: &Environment, report: &mut Report) -> Result<(), String> {
-    if !report.wants_step() {
-        return Ok(());
-    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages").join(name).join("tests");
     let brought = environment.bring(&source, &format!("{name}-tests"))?;
     let mut script = environment.python(&brought.join("run.py"));
     script.arg(environment.files());
     let mut child = script.stdout(Stdio::piped()).spawn().map_err(|error| format!("{script:?}: {error}"))?;
     let output = BufReader::new(child.stdout.take().expect("piped"));
-    let before = (report.passed, report.failed.len());
+    let (before, mut has_failed) = (report.told, false);
     for line in output.lines().map_while(Result::ok) {
         println!("{line}");
-        let words = |verdict: &str| line.strip_prefix(verdict).and_then(|rest| rest.strip_prefix(' '));
-        if let Some(story) = words("ok") {
-            report.count(story, true);
-        } else if let Some(story) = words("FAILED") {
-            report.count(story, false);
+        let story = |verdict: &str| line.strip_prefix(verdict).and_then(|rest| rest.strip_prefix(' '));
+        if let Some(story) = story("ok") {
+            report.count(story, Ok(()));
+        } else if let Some(story) = story("FAILED") {
+            report.count(story, Err("see above".to_owned()));
+            has_failed = true;
         }
     }
     let status = child.wait().map_err(|error| error.to_string())?;
-    if !status.success() && report.failed.len() == before.1 {
-        return Err(format!("packages/{name}/tests/run.py ended with {status}"));
+    match report.told == before {
+        true => Err(format!("packages/{name}/tests/run.py told no story and ended with {status}")),
+        false if !status.success() && !has_failed => Err(format!("packages/{name}/tests/run.py ended with {status}")),
+        false => Ok(()),
     }
-    if (report.passed, report.failed.len()) == before {
-        return Err(format!("packages/{name}/tests/run.py told no story"));
-    }
-    Ok(())
 }
