@@ -64,10 +64,14 @@ def of_module(path: str):
 def sums(binary: Path, version: str, out: Path) -> list[Path]:
     """The SHA-256 sums of all files of the folder, in the format of `sha256sum --check`."""
     path = out / SUMS
-    files = sorted(file for file in out.rglob("*") if file.is_file() and file != path)
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(out)}\n" for file in files]
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in built(out) if file != path]
     path.write_text("".join(lines))
     return [path]
+
+
+def built(out: Path) -> list[Path]:
+    """The files of a folder. A name that begins with a dot is no package's: tools are kept there."""
+    return sorted(file for file in out.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 PARTS = {
@@ -89,6 +93,10 @@ def main() -> None:
     for part in chosen.parts:
         if part not in PARTS:
             parser.error(f"there is no part {part}; there are {', '.join(PARTS)}")
+    if chosen.parts == ["sums"]:
+        # Packages of several platforms, built elsewhere, have one list of sums.
+        sums(chosen.binary, "", chosen.out)
+        return
     if not chosen.binary.is_file():
         parser.error(f"there is no {chosen.binary}: `make build` builds it")
     platform = platform_of(chosen.binary)
@@ -101,12 +109,12 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     if not chosen.parts:
         # What an older version left there would be published, too.
-        for file in chosen.out.rglob("*"):
-            if file.is_file():
-                file.unlink()
+        for file in built(chosen.out):
+            file.unlink()
     for name in chosen.parts or PARTS:
-        part = PARTS[name]
-        for path in part(chosen.binary, version, chosen.out):
+        if name == "image" and platform.os != "linux":
+            continue
+        for path in PARTS[name](chosen.binary, version, chosen.out):
             print(f"{path.stat().st_size:>10}  {os.path.relpath(path)}")
 
 
