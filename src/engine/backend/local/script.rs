@@ -109,7 +109,7 @@ impl Local {
     ) -> Result<(), CommandError> {
         let ScriptContext { view, interpreters, yielder } = context;
         let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
-        self.admit_script(session, script.flags, read_only)?;
+        self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_run_state();
         let caller = ScriptHost {
@@ -202,13 +202,8 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether memory was above its limit when the request began that the session runs.
-    fn is_out_of_memory(&self, session: &Session) -> bool {
-        session.out_of_memory && self.instance.config.live().max_memory.load(Ordering::Relaxed) != 0
-    }
-
     /// Checks whether a script may start, by its flags.
-    fn admit_script(&self, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
@@ -218,7 +213,7 @@ impl Local {
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
-        if !flags.allow_oom && self.is_out_of_memory(session) {
+        if !flags.allow_oom && self.instance.is_out_of_memory() {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
@@ -356,7 +351,7 @@ impl ScriptHost<'_, '_, '_> {
         }
         // A script that has written is not stopped in the middle.
         let may_grow = self.may_grow || self.has_written.get();
-        if !may_grow && flags.contains(&Flag::DenyOom) && self.local.is_out_of_memory(session) {
+        if !may_grow && flags.contains(&Flag::DenyOom) && instance.is_out_of_memory() {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         if spec.has_flag(Flag::Write) {
