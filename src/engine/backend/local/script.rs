@@ -36,6 +36,9 @@ const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
+/// So many bytes of an error that a script has made are searched for the end of its code.
+const LONGEST_CODE: usize = 31;
+
 /// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
@@ -516,8 +519,10 @@ impl Host for ScriptHost<'_, '_, '_> {
     fn answer_error(&self, line: &[u8], is_counted: bool) {
         self.has_failed.set(true);
         if !is_counted {
-            let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-            self.local.instance.stats.count_error(code);
+            // As in Redis, only what stands before a space is a code, and only near the beginning.
+            let line = line.trim_ascii_end();
+            let space = line.iter().take(LONGEST_CODE).position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+            self.local.instance.stats.count_error(space.map_or(b"ERR", |end| &line[..end]));
         }
     }
 }
