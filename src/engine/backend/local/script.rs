@@ -60,7 +60,7 @@ impl Local {
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
-        view.set_touch(!session.no_touch);
+        super::attribute(&mut view, session);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
         let error = self.run_script_within(front, session, context, which, args, out);
