@@ -34,7 +34,7 @@ pub const NO_EFFECT: &[NoEffect] = &[
         ],
     },
     NoEffect {
-        reason: "snapshots are written in one way: whole, with a checksum, compressed where that saves space, and never \
+        reason: "snapshots are written in one way: whole, with a checksum, and compressed where that saves space, and never \
                  stop writes",
         directives: &[
             "rdb-del-sync-files",
@@ -43,7 +43,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "rdb-version-check",
             "rdbchecksum",
             "rdbcompression",
-            "stop-writes-on-bgsave-error",
         ],
     },
     NoEffect {

@@ -11,7 +11,6 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
-use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -215,6 +214,9 @@ impl Local {
         if read_only {
             return Err(WRITES);
         }
+        if let Some(error) = self.instance.failed_save() {
+            return Err(error);
+        }
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -350,6 +352,12 @@ impl ScriptHost<'_, '_, '_> {
         let instance = &self.local.instance;
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
+        }
+        if spec.has_flag(Flag::Write)
+            && !self.has_written.get()
+            && let Some(error) = instance.failed_save()
+        {
+            return Err(error);
         }
         if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
@@ -492,13 +500,13 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let acl = &self.local.instance.acl;
         let spec = match self.local.table.row_of(words) {
             Some(ResolvedRow { spec, .. }) => spec,
             None => acl.commands().absent_row(words)?.0,
         };
         let session = &self.inner.borrow().session;
-        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        let databases = self.local.instance.database_context(session);
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
