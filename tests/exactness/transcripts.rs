@@ -172,6 +172,7 @@ alone! {
     valkey_command_log
     valkey_cluster
     valkey_connection
+    valkey_details
     valkey_expired_fields
     valkey_field_times
     valkey_import

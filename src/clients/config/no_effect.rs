@@ -34,8 +34,7 @@ pub const NO_EFFECT: &[NoEffect] = &[
         ],
     },
     NoEffect {
-        reason: "snapshots are written in one way: whole, with a checksum, and compressed where that saves space, and never \
-                 stop writes",
+        reason: "snapshots are written in one way: whole, with a checksum, and compressed where that saves space",
         directives: &[
             "rdb-del-sync-files",
             "rdb-key-save-delay",
