@@ -9,6 +9,7 @@ use super::audit_result::{AuditResult, JournalFile, LineIndex, print, real_time_
 use super::command_line::JournalFiles;
 use super::outputs::cannot;
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
 use super::{fail, print_note};
 use crate::base::error::plain;
 use crate::commands;
@@ -58,7 +59,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
     let findings = result.worlds.iter().flat_map(|world| &world.findings);
     let text: Vec<u8> = match options.json {
         true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
-        false => result.lines().iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
+        false => result.lines(Screen::stdout()).iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
     };
     // A reader that has gone, such as `head`, has read enough.
     let _ = print(&text);

@@ -1,7 +1,7 @@
 //! From arguments to what they ask for.
 //!
 //! The first argument decides which grammar holds. Behind a subcommand, the flags of [`super::flags`] are read by
-//! `lexopt`; what else stands there are files (`audit`, `report`), or the server's own arguments, read by
+//! `lexopt`; what else stands there are files (`audit`, `report`), codes (`explain`), or the server's own arguments, read by
 //! [`super::directives`], up to the `--` in front of a command (`run`, `explore`). Without a subcommand, all arguments are
 //! the server's.
 
@@ -29,6 +29,8 @@ pub(super) enum Invocation {
     Explore(CommandRun),
     Audit(JournalFiles),
     Report(JournalFiles),
+    /// The words that are to be codes of findings; all codes are listed if there are none.
+    Explain(Vec<String>),
     /// Arguments of a subcommand that are not understood, and why.
     UsageError(Subcommand, String),
 }
@@ -72,6 +74,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Invocation {
         Subcommand::Explore => parse_command_run(subcommand, rest, Invocation::Explore),
         Subcommand::Audit => parse_journal_files(subcommand, rest, Invocation::Audit),
         Subcommand::Report => parse_journal_files(subcommand, rest, Invocation::Report),
+        Subcommand::Explain => parse_explain(rest),
     };
     parsed.unwrap_or_else(|reason| Invocation::UsageError(subcommand, reason))
 }
@@ -110,6 +113,28 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
     }
 }
 
+fn parse_explain(arguments: &[OsString]) -> Result<Invocation, String> {
+    let mut arguments = lexopt::Parser::from_args(arguments.iter().cloned());
+    let mut codes = Vec::new();
+    while let Some(argument) = arguments.next().map_err(|error| error_text(&error))? {
+        let name = match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(Subcommand::Explain))),
+            Arg::Short(letter) => format!("-{letter}"),
+            Arg::Long(name) => format!("--{name}"),
+            Arg::Value(code) => {
+                codes.push(code.as_bytes().escape_ascii().to_string());
+                continue;
+            }
+        };
+        return Err(no_such_flag(Subcommand::Explain, &name));
+    }
+    Ok(Invocation::Explain(codes))
+}
+
+fn no_such_flag(subcommand: Subcommand, name: &str) -> String {
+    format!("there is no flag '{}'; {}", name.escape_default(), suggestions::for_flag(subcommand, name))
+}
+
 fn parse_journal_files(
     subcommand: Subcommand,
     arguments: &[OsString],
@@ -129,10 +154,7 @@ fn parse_journal_files(
         };
         match find_flag(subcommand, &name) {
             Some(flag) => parser.apply(flag)?,
-            None => {
-                let hint = suggestions::for_flag(subcommand, &name);
-                return Err(format!("there is no flag '{}'; {hint}", name.escape_default()));
-            }
+            None => return Err(no_such_flag(subcommand, &name)),
         }
     }
     let options = parser.options;

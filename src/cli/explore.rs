@@ -13,8 +13,10 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::child::{child_command, environment, shell_status, signal_status};
+use super::child::{child_command, shell_status, signal_status};
 use super::command_line::CommandRun;
+use super::environment::environment;
+use super::progress::Progress;
 use super::serve::raise_file_limit;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
@@ -70,15 +72,25 @@ impl Program {
             None => server.explore(options.search.clone()),
         };
         let mut exploration = exploration.map_err(|error| error.to_string())?.load(seeds);
-        let variables = environment(&servers);
+        let variables = environment(&servers, &options.variables);
         let mut status = 0;
         let mut has_ended_early = false;
+        let mut failures = 0;
+        let mut progress = options.replay.is_none().then(|| Progress::new(options.verbose));
         while let Some(number) = exploration.next().map_err(|error| error.to_string())? {
+            if let Some(progress) = &mut progress {
+                progress.update(number - 1, failures, exploration.left());
+            }
             let output =
                 Output::new(options.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
             let run = OneRun { explore, variables: &variables, directory: &directory, output: &output };
             let end = events.block_on(run.run(&mut signals))?;
             exploration.wait_for_goodbyes().map_err(|error| error.to_string())?;
+            if !matches!(end, RunEnd::Exited(status) if status.success())
+                && let Some(progress) = &mut progress
+            {
+                progress.erase();
+            }
             let (what, failed) = match end {
                 RunEnd::Interrupted(signal) => {
                     say(&format!("ended by a signal in run {number}"));
@@ -101,6 +113,7 @@ impl Program {
                 RunEnd::Exited(status) => (status.to_string(), shell_status(status)),
                 RunEnd::TimedOut => (format!("not done after {}", spell_duration(options.limit)), STATUS_TIMED_OUT),
             };
+            failures += 1;
             let token = exploration.fail().map_err(|error| error.to_string())?;
             output.show();
             say(&format!("order {number} fails: {what}{}", strayed_text(&exploration)));
@@ -112,6 +125,7 @@ impl Program {
                 break;
             }
         }
+        drop(progress);
         let summary = exploration.stop().map_err(|error| error.to_string())?;
         if summary.turns == 0 && !has_ended_early {
             return Err(
@@ -143,7 +157,7 @@ fn is_no_command(status: ExitStatus) -> bool {
 /// One run of the command.
 struct OneRun<'a> {
     explore: &'a CommandRun,
-    variables: &'a [(&'static str, String)],
+    variables: &'a [(String, String)],
     directory: &'a PathBuf,
     output: &'a Output,
 }

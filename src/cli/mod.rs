@@ -1,4 +1,4 @@
-//! The program: a drop-in `redis-server`, and the subcommands `run`, `explore`, `audit` and `report`.
+//! The program: a drop-in `redis-server`, and the subcommands `run`, `explore`, `audit`, `report` and `explain`.
 //!
 //! Knows arguments, configuration files, signals, child processes and exit statuses.
 //! May use: every floor below it.
@@ -11,12 +11,15 @@ mod audit_result;
 mod child;
 mod command_line;
 mod directives;
+mod environment;
+mod explain;
 mod explore;
 mod flags;
 mod help;
 mod messages;
 mod outputs;
 mod process;
+mod progress;
 mod report;
 mod run;
 mod run_audit;
@@ -26,6 +29,8 @@ mod serve;
 mod signals;
 mod subcommand;
 mod suggestions;
+mod terminal;
+mod verbose;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -35,6 +40,7 @@ use std::process::ExitCode;
 use crate::base::profile::Profile;
 use command_line::Invocation;
 use subcommand::Subcommand;
+use terminal::Screen;
 
 /// Runs the program; returns once it has done what the arguments ask for.
 pub(crate) fn run() -> ExitCode {
@@ -53,6 +59,7 @@ pub(crate) fn run() -> ExitCode {
         Invocation::Explore(exploration) => program.explore(&exploration),
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),
+        Invocation::Explain(words) => explain::explain(&words),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
         Invocation::Version => program.print_version(),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
@@ -96,7 +103,8 @@ fn print_error(text: &[u8]) -> ExitCode {
 
 /// Prints a line on standard error, with the subcommand that says it.
 fn print_note(subcommand: Subcommand, text: &str) {
-    print_error(format!("redouble {}: {text}", subcommand.name()).as_bytes());
+    let name = Screen::stderr().ink.bold(&format!("redouble {}:", subcommand.name()));
+    print_error(format!("{name} {text}").as_bytes());
 }
 
 /// Prints why a subcommand fails; returns its status for that.
