@@ -1,14 +1,17 @@
 //! Markdown as text for a terminal: what this repository's pages use of it in running text.
 
-use super::terminal::{Ink, wrap};
+use super::terminal::{Ink, columns_of, wrap};
 
 /// What stands in front of the lines of a block of code.
 const CODE_INDENT: &str = "    ";
 
-/// Headings, paragraphs, lists and blocks of code, in lines of at most so many columns, each with its end. Blocks of code
+/// What stands between the columns of a table.
+const GAP: &str = "  ";
+
+/// Headings, paragraphs, lists, tables and blocks of code, in lines of at most so many columns, each with its end. Blocks of code
 /// are not broken. A link is shown as its text, because its target is a page that the reader may not have.
 pub fn rendered(markdown: &str, ink: Ink, width: usize) -> String {
-    let mut text = Rendering { ink, width, lines: Vec::new(), paragraph: Vec::new() };
+    let mut text = Rendering { ink, width, lines: Vec::new(), paragraph: Vec::new(), table: Vec::new() };
     let mut is_code = false;
     for line in markdown.lines() {
         if line.starts_with("```") {
@@ -22,6 +25,8 @@ pub fn rendered(markdown: &str, ink: Ink, width: usize) -> String {
         } else if let Some(heading) = line.strip_prefix('#') {
             text.end_paragraph();
             text.lines.push(ink.bold(heading.trim_start_matches('#').trim_start()));
+        } else if line.starts_with('|') {
+            text.table.push(line);
         } else {
             if line.starts_with("- ") {
                 text.end_paragraph();
@@ -30,7 +35,8 @@ pub fn rendered(markdown: &str, ink: Ink, width: usize) -> String {
         }
     }
     text.end_paragraph();
-    let lines = text.lines.join("\n");
+    let lines: Vec<&str> = text.lines.iter().map(|line| line.trim_end()).collect();
+    let lines = lines.join("\n");
     format!("{}\n", lines.trim_matches('\n'))
 }
 
@@ -40,10 +46,13 @@ struct Rendering<'a> {
     lines: Vec<String>,
     /// The lines of the paragraph or of the item of a list that is not over yet.
     paragraph: Vec<&'a str>,
+    /// The rows of the table that is not over yet.
+    table: Vec<&'a str>,
 }
 
 impl Rendering<'_> {
     fn end_paragraph(&mut self) {
+        self.end_table();
         if self.paragraph.is_empty() {
             return;
         }
@@ -51,6 +60,38 @@ impl Rendering<'_> {
         let rest = if words.first() == Some(&"-") { "  " } else { "" };
         self.lines.extend(wrap(&spans(&words.join(" "), self.ink), "", rest, self.width));
     }
+}
+
+impl Rendering<'_> {
+    /// Adds the rows, each column but the last as wide as its widest cell. If these leave too little room, the cells of a row
+    /// stand in one paragraph.
+    fn end_table(&mut self) {
+        let rows: Vec<Vec<String>> = self.table.drain(..).filter_map(|row| cells(row, self.ink)).collect();
+        let count = rows.first().map_or(0, Vec::len).saturating_sub(1);
+        let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(cell)).max();
+        let widths: Vec<usize> = (0..count).map(|column| widest(column).unwrap_or(0) + GAP.len()).collect();
+        let fixed: usize = widths.iter().sum();
+        for row in &rows {
+            if fixed > self.width / 2 {
+                self.lines.extend(wrap(&row.join("; "), GAP, "      ", self.width));
+                continue;
+            }
+            let Some((last, others)) = row.split_last() else { continue };
+            let mut first = GAP.to_owned();
+            for (cell, width) in others.iter().zip(&widths) {
+                first.push_str(&format!("{cell}{}", " ".repeat(width.saturating_sub(columns_of(cell)))));
+            }
+            let rest = " ".repeat(GAP.len() + fixed);
+            self.lines.extend(wrap(last, &first, &rest, self.width));
+        }
+    }
+}
+
+/// The cells of a row; `None` for a line between rows, and for a head without titles.
+fn cells(row: &str, ink: Ink) -> Option<Vec<String>> {
+    let inside = row.trim_matches('|');
+    let is_empty = inside.bytes().all(|byte| b"|-: ".contains(&byte));
+    (!is_empty).then(|| inside.split('|').map(|cell| spans(cell.trim(), ink)).collect())
 }
 
 /// Running text with its links, code and emphasis.
@@ -74,7 +115,7 @@ fn spans(text: &str, ink: Ink) -> String {
 }
 
 /// The marked text that this begins with, and what is behind it.
-fn span<'a>(text: &'a str, ink: Ink) -> Option<(String, &'a str)> {
+fn span(text: &str, ink: Ink) -> Option<(String, &str)> {
     let between = |open: &str, close: &str| text.strip_prefix(open)?.split_once(close);
     match text.as_bytes().first()? {
         b'`' => {
@@ -115,6 +156,15 @@ mod tests {
         let shown = rendered(PAGE, Ink(true), 80);
         assert!(shown.starts_with("\x1b[1ma-code\x1b[0m\n\nWrong here, and \x1b[36ma *b*\x1b[0m not \x1b[1mat all"));
         assert!(!shown.contains('`') && !shown.contains("]("), "{shown}");
+    }
+
+    #[test]
+    fn a_table_has_columns_if_there_is_room_for_them() {
+        let table = "| status | |\n|---|---|\n| 0 | all is [well](a.md) |\n| 128 + n | signal n has ended it |\n";
+        let shown = "  status   \n  0        all is well\n  128 + n  signal n has\n           ended it\n";
+        assert_eq!(rendered(table, Ink(false), 24), shown.replace("status   ", "status"));
+        let narrow = "  status; \n  0; all is well\n  128 + n; signal\n      n has ended\n      it\n";
+        assert_eq!(rendered(table, Ink(false), 17), narrow.replace("; \n", ";\n"));
     }
 
     #[test]

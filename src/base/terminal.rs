@@ -17,10 +17,6 @@ impl Ink {
         self.with("1;31", text)
     }
 
-    pub fn green(self, text: &str) -> String {
-        self.with("32", text)
-    }
-
     pub fn yellow(self, text: &str) -> String {
         self.with("1;33", text)
     }
@@ -65,7 +61,7 @@ pub fn wrap(text: &str, first: &str, rest: &str, width: usize) -> Vec<String> {
 }
 
 /// How many columns a text takes: its characters without control sequences.
-fn columns_of(text: &str) -> usize {
+pub fn columns_of(text: &str) -> usize {
     let mut parts = text.split("\x1b[");
     let first = parts.next().map_or(0, |part| part.chars().count());
     first + parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| shown.chars().count())).sum::<usize>()

@@ -52,7 +52,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         unlisted: auditor.unlisted(),
         missed: 0,
     };
-    let missing_starts: Vec<String> = readers.iter().filter_map(JournalReader::missing_start).collect();
+    let incomplete: Vec<String> = readers.iter().filter_map(JournalReader::incomplete).collect();
     let journals = readers.into_iter().filter_map(JournalReader::into_file).collect();
     let result = AuditResult { worlds: vec![world], allowed, options: audit_options, journals };
     result.write_files()?;
@@ -67,7 +67,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         true => result.annotate(io::stderr()),
         false => result.annotate(io::stdout()),
     }
-    missing_starts.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
+    incomplete.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
     Ok(if result.failure().is_some() { STATUS_FOUND } else { 0 })
 }
 
@@ -118,10 +118,11 @@ impl JournalReader {
         Ok(std::mem::replace(&mut self.next, next))
     }
 
-    /// A note, if the journal does not begin with its first entry.
-    fn missing_start(&self) -> Option<String> {
-        let first = self.first.filter(|first| *first > 1)?;
-        Some(format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
+    /// A note, if the journal is empty or does not begin with its first entry.
+    fn incomplete(&self) -> Option<String> {
+        let Some(first) = self.first else { return Some(format!("{} has no entry", self.path.display())) };
+        (first > 1)
+            .then(|| format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
     }
 
     fn into_file(self) -> Option<JournalFile> {

@@ -1,10 +1,8 @@
 //! `redouble explore`: a test that is run again and again, each time with the commands of its clients in another order.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus, Stdio};
@@ -20,7 +18,7 @@ use super::progress::Progress;
 use super::serve::raise_file_limit;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
-use super::{Program, fail, print_error, print_note};
+use super::{Program, fail, print_error, print_note, shell_quoted};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::plain;
@@ -260,24 +258,21 @@ fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
             (false, false) => "not all orders",
         }
     );
-    let mut add = |count: u64, what: &str| {
+    let mut add = |count: u64, noun: &str, what: &str| {
         if count > 0 {
-            text.push_str(&format!("\n  {count} {what}"));
+            text.push_str(&format!("\n  {} {what}", counted(count, noun)));
         }
     };
-    add(*random, "runs in random orders");
-    add(*repeated, "runs differed from others only in commands that commute");
-    add(*skipped, "choices left out that differ from others only in commands that commute");
-    add(*too_long, "runs had more commands or clients than can be explored");
+    add(*random, "run", "in random orders");
+    add(*repeated, "run", "differed from others only in commands that commute");
+    add(*skipped, "choice", "left out, equal to others but for commands that commute");
+    add(*too_long, "run", "had more commands or clients than can be explored");
     if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
-        add(*strayed, &format!("runs did not follow their orders, so the test does not only depend on these: {how}"));
+        add(
+            *strayed,
+            "run",
+            &format!("did not follow the planned order, so the test depends on more than the order: {how}"),
+        );
     }
     text
-}
-
-/// A word as a shell reads it.
-fn shell_quoted(word: &OsString) -> String {
-    let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

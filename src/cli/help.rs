@@ -2,6 +2,8 @@
 
 use super::flags::{Flag, Takes, flags_of};
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
+use crate::base::markdown;
 use crate::base::profile::{PROFILES, Profile};
 
 /// The column in which explanations begin, and the last column.
@@ -9,7 +11,8 @@ const INDENT: usize = 24;
 const WIDTH: usize = 90;
 
 /// The last line of every help text.
-const MORE: &str = "Every exit status: docs/exit-statuses.md\n";
+const MORE: &str = "Every exit status: redouble help exit-statuses\n";
+const EXIT_STATUSES: &str = include_str!("../../docs/exit-statuses.md");
 
 const SERVER_USAGE: &str = "\
 redouble: a Redis test double. Speaks the Redis protocol, keeps everything in memory.
@@ -109,8 +112,8 @@ const EXPLAIN: &str = "  \
   CODE is what a finding begins with, such as two-holders. Without one, all codes are
   listed.
 
-It tells what is wrong and why it matters, with an example; when the auditor reports it and
-when it does not; and what to do instead. The status is 2 if there is no such code.
+It tells what is wrong and why it matters, with an example; when the auditor reports it
+and when it does not; and what to do instead. The status is 2 if there is no such code.
 ";
 
 const VALUES: &str = "  \
@@ -128,6 +131,11 @@ pub(super) fn help(subcommand: Option<Subcommand>) -> String {
     }
 }
 
+/// The page about exit statuses.
+pub(super) fn exit_statuses(screen: Screen) -> String {
+    markdown::rendered(EXIT_STATUSES, screen.ink, screen.page_width())
+}
+
 fn program_help() -> String {
     let mut text = SERVER_USAGE.to_owned();
     for subcommand in Subcommand::ALL {
@@ -135,7 +143,7 @@ fn program_help() -> String {
         push_wrapped(&mut text, "", summary(subcommand).1);
     }
     let names = Subcommand::ALL.map(Subcommand::name).join(" | ");
-    text.push_str(&format!("  redouble help [{names}]\n"));
+    text.push_str(&format!("  redouble help [{names} | exit-statuses]\n"));
     let profiles: Vec<_> = PROFILES.iter().map(Profile::name).collect();
     format!("{text}{SERVER}{}\n\n{MORE}", profiles.join(" "))
 }

@@ -32,8 +32,9 @@ mod suggestions;
 mod terminal;
 mod verbose;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -61,6 +62,7 @@ pub(crate) fn run() -> ExitCode {
         Invocation::Report(journals) => report::report(journals),
         Invocation::Explain(words) => explain::explain(&words),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
+        Invocation::ExitStatuses => print_line(help::exit_statuses(Screen::stdout()).trim_end()),
         Invocation::Version => program.print_version(),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
         Invocation::UsageError(subcommand, reason) => fail(subcommand, &reason),
@@ -111,4 +113,11 @@ fn print_note(subcommand: Subcommand, text: &str) {
 fn fail(subcommand: Subcommand, reason: &str) -> ExitCode {
     print_note(subcommand, reason);
     ExitCode::from(subcommand.failure_status())
+}
+
+/// A word as a shell reads it.
+fn shell_quoted(word: &OsStr) -> String {
+    let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -87,8 +87,9 @@ fn text(tried: u64, failed: u64, left: Option<OrdersLeft>, time: Duration) -> St
     if tried > 0 && seconds > 0.0 {
         text.push_str(&format!("; {:.1} per second", tried as f64 / seconds));
     }
-    let whole = Duration::from_secs(time.as_secs());
-    text.push_str(&format!("; {}", spell_duration(whole)));
+    if time.as_secs() > 0 {
+        text.push_str(&format!("; {}", spell_duration(Duration::from_secs(time.as_secs()))));
+    }
     text
 }
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_line_says_what_was_tried_what_is_left_how_fast_and_since_when() {
         let time = Duration::from_millis(8_400);
-        assert_eq!(text(0, 0, None, Duration::ZERO), "0 orders tried; 0s");
+        assert_eq!(text(0, 0, None, Duration::ZERO), "0 orders tried");
         assert_eq!(
             text(84, 0, Some(OrdersLeft::About(400)), time),
             "84 orders tried, about 400 left; 10.0 per second; 8s"

@@ -17,6 +17,8 @@ pub(super) enum Subcommand {
 
 /// The word that asks for a help text.
 pub(super) const HELP: &str = "help";
+/// What a help text can be about beside subcommands.
+pub(super) const EXIT_STATUSES: &str = "exit-statuses";
 
 impl Subcommand {
     pub const ALL: [Self; 5] = [Self::Run, Self::Explore, Self::Audit, Self::Report, Self::Explain];

@@ -8,6 +8,9 @@ mod expired_lease;
 mod lost_reply;
 #[path = "../../examples/redlock_partition.rs"]
 mod redlock_partition;
+/// Its tests are tests here, too.
+#[path = "../../examples/tokio_tests.rs"]
+mod tokio_tests;
 
 #[test]
 fn a_lost_reply_leaves_the_lock_taken() {
@@ -27,4 +30,9 @@ fn the_documented_race_happens_every_time() {
 #[test]
 fn two_clients_come_to_a_quorum_when_servers_forget() {
     redlock_partition::main().unwrap();
+}
+
+#[test]
+fn an_example_that_consists_of_tests_says_so() {
+    tokio_tests::main();
 }
