@@ -10,7 +10,9 @@ use super::run::{BINARY, errors, out};
 const ABOUT_TERMINALS: [&str; 6] = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "CI", "GITHUB_ACTIONS", "TERM"];
 
 fn with(mut command: Command, variables: &[(&str, &str)]) -> Output {
-    ABOUT_TERMINALS.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in ABOUT_TERMINALS {
+        command.env_remove(name);
+    }
     command.envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap()
 }
 

@@ -8,9 +8,10 @@ mod expired_lease;
 mod lost_reply;
 #[path = "../../examples/redlock_partition.rs"]
 mod redlock_partition;
-/// Its tests are tests here, too.
-#[path = "../../examples/tokio_tests.rs"]
-mod tokio_tests;
+#[path = "../../examples/tokio_current_thread.rs"]
+mod tokio_current_thread;
+#[path = "../../examples/tokio_multi_thread.rs"]
+mod tokio_multi_thread;
 
 #[test]
 fn a_lost_reply_leaves_the_lock_taken() {
@@ -33,6 +34,11 @@ fn two_clients_come_to_a_quorum_when_servers_forget() {
 }
 
 #[test]
-fn an_example_that_consists_of_tests_says_so() {
-    tokio_tests::main();
+fn on_a_runtime_with_one_thread_a_late_release_leaves_the_next_lock_alone() {
+    tokio_current_thread::main().unwrap();
+}
+
+#[test]
+fn on_a_runtime_with_several_threads_one_of_many_tasks_gets_the_lock() {
+    tokio_multi_thread::main().unwrap();
 }
