@@ -5,13 +5,12 @@ use std::process::{Command, Output, Stdio};
 
 use redouble::Code;
 
-use super::run::{BINARY, Folder, command, errors, out};
+use super::run::{BINARY, command, errors, out};
 
 /// Runs it where nothing but the program is, with nothing in its environment that is about terminals.
 fn explain(words: &[&str]) -> Output {
-    let folder = Folder::new("explain");
     let mut explain = Command::new(BINARY);
-    explain.arg("explain").args(words).current_dir(&folder.0).env_clear().stdin(Stdio::null());
+    explain.arg("explain").args(words).current_dir("/").env_clear().stdin(Stdio::null());
     explain.output().unwrap()
 }
 
