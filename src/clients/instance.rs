@@ -187,6 +187,9 @@ impl Instance {
         }
         let audit = Arc::new(self.audit.another());
         let space = Self { space: name.into(), clients: Clients::beside(&self.clients), audit, ..space };
+        if let Some(feed) = self.control.journal.feed() {
+            space.control.journal.set_feed(feed.of_space(name));
+        }
         space.reset_journal();
         space
     }

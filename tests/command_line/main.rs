@@ -4,6 +4,7 @@
 //! server itself, `grammar.rs` what all words have in common.
 
 mod audit;
+mod explain;
 mod grammar;
 mod launch;
 mod persistence;
@@ -13,3 +14,4 @@ mod run;
 mod seed;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
