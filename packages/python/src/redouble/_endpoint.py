@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 from urllib.parse import quote
 
 from ._audit import Audit
@@ -261,7 +261,7 @@ class Endpoint:
         return draw([self], Path(path), self._server)
 
 
-def draw(endpoints: Iterable[Endpoint], path: Path, server: Server) -> Path:
+def draw(endpoints: Sequence[Endpoint], path: Path, server: Server) -> Path:
     """Draw the journals of servers that ran together."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="redouble-") as folder:
@@ -270,9 +270,10 @@ def draw(endpoints: Iterable[Endpoint], path: Path, server: Server) -> Path:
         for flag, globs in (("--locks", server.locks), ("--not-locks", server.not_locks)):
             for glob in globs:
                 command += [flag, glob]
-        allowances = fields(next(iter(endpoints)).command("AUDIT", "INFO"))["allowances"] if server.audits else []
-        if allowances:
-            (Path(folder) / "allowed.txt").write_text("\n".join(map(str, allowances)) + "\n", encoding="utf-8")
+        allowed = fields(endpoints[0].command("AUDIT", "INFO"))["allowances"] if server.audits else []
+        if allowed:
+            lines = [f"{of['code']} {of['keys']} {of['reason']}\n" for of in map(fields, allowed)]
+            (Path(folder) / "allowed.txt").write_text("".join(lines), encoding="utf-8")
             command += ["--allow", str(Path(folder) / "allowed.txt")]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
