@@ -56,6 +56,6 @@ class Broker:
 def ask(address: list[Any]) -> dict[str, Any]:
     """Ask the broker for the server."""
     with socket.create_connection((address[0], address[1]), 60.0) as connection:
-        connection.settimeout(60.0)
-        answer: dict[str, Any] = json.loads(connection.makefile("rb").readline())
+        with connection.makefile("rb") as reader:
+            answer: dict[str, Any] = json.loads(reader.readline())
     return answer

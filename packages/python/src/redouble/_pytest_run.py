@@ -39,6 +39,8 @@ class Watched:
         self.commands = 0
         self.failed = False
         self.told = False
+        # What a report tells that is made after the endpoint has gone.
+        self.sections: list[tuple[str, str]] = []
 
     def endpoints(self) -> list[Endpoint]:
         server = self.endpoint
@@ -117,10 +119,12 @@ class Run:
             else:
                 if "error" in answer:
                     raise ServerDied(answer["error"])
-                return Server.at(answer, binary=self._binary)
-        if self._server is not None:
-            self._server.stop()
-        return self._new().start()
+                # Who has the fixture `redouble_server` keeps the same object.
+                if self._server is None:
+                    return Server.at(answer, binary=self._binary)
+                self._server._adopt(answer)
+                return self._server
+        return (self._server or self._new()).start()
 
     def _new(self, mark: Optional[dict[str, Any]] = None) -> Server:
         """A server with the settings of this run, and those of a test's marker."""
@@ -199,10 +203,8 @@ class Run:
             else:
                 try:
                     endpoint.drop()
-                except ConnectionLost:
+                except (ConnectionLost, ServerDied):
                     pass  # the test has shut the server down; the next test starts it again
-                except ServerDied:
-                    pass
 
     def _needs_server(self, mark: dict[str, Any]) -> bool:
         """Whether what the marker or the settings ask for is not to be had of a space."""
@@ -231,6 +233,7 @@ class Run:
         failing = [] if watched.failed else watched.failing(late)
         if failing:
             watched.told = True
+            watched.sections = self._sections(watched)
             pytest.fail(told(failing), pytrace=False)
 
     def _draw(self, item: pytest.Item, watched: Watched) -> None:
@@ -298,7 +301,7 @@ class Run:
             return
         if report.failed:
             watched.failed = True
-            report.sections += self._sections(watched)
+            report.sections += watched.sections if report.when == "teardown" else self._sections(watched)
         if report.when == "teardown":
             findings = [each for each in watched.findings if each.severity != "note"]
             if findings or watched.page:

@@ -149,10 +149,13 @@ class Server(Endpoint):
             binary=binary,
         )
         server._attached = True
-        server._hosts, server._ports = address["hosts"], address["ports"]
-        server._directory = Path(address["directory"]) if address["directory"] else None
-        server._connect()
+        server._adopt(address)
         return server
+
+    def _adopt(self, address: dict[str, Any]) -> None:
+        self._hosts, self._ports = address["hosts"], address["ports"]
+        self._directory = Path(address["directory"]) if address["directory"] else None
+        self._connect()
 
     # Its life
 
@@ -196,6 +199,8 @@ class Server(Endpoint):
         return self
 
     def _connect(self) -> None:
+        for connections in self._connections:
+            connections.close()
         self._connections = [Connections(self._hosts[0], port, self.server_password) for port in self._ports]
 
     def stop(self) -> None:
@@ -319,6 +324,8 @@ class Server(Endpoint):
 
     def _port(self, index: int) -> int:
         if not self._ports:
+            if self._ended is not None:
+                raise ServerDied("the server has ended")
             raise RedoubleError("the server is not started: use `with redouble.Server() as server`, or start()")
         return self._ports[index]
 
@@ -409,6 +416,8 @@ class Space(Endpoint):
             raise ValueError("the name of a space has 1 to 128 bytes")
         super().__init__(server, 0, name)
         self.name = name
+        # It is there from now on, also for SPACES LIST.
+        self.command("SPACE")
 
     @property
     def server(self) -> Server:
@@ -420,6 +429,8 @@ class Space(Endpoint):
         self.close_clients()
         if not self._closed:
             self._closed = True
+            if not self._server.running:
+                return
             self._server._run(0, [["REDOUBLE", "SPACES", "DROP", self.name]], 60.0)
 
     def __enter__(self) -> Space:
