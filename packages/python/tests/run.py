@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries the wheels as a user would: `run.py [--only NAME] [--every-python] FILE ...`, or the folder of the files.
+"""Tries the wheels as a user would: `run.py [--only NAME] [--every-python] [--suites] FILE ...`, or the folder of the files.
 
 Each story installs the wheel from its file into a fresh environment in a temporary folder, copies a project there, and
 runs it without the sources of redouble and without a compiler in PATH. Prints `ok NAME` or `FAILED NAME` for each.
@@ -93,9 +93,10 @@ class Environment:
 class World:
     """The files, a temporary folder, and the environments made in it."""
 
-    def __init__(self, files, folder, every_python):
+    def __init__(self, files, folder, flags):
         self.files = files
-        self.every_python = every_python
+        self.every_python = "--every-python" in flags
+        self.suites = "--suites" in flags
         self.folder = folder
         self._environments = {}
         self._numbers = iter(range(1_000_000))
@@ -451,15 +452,64 @@ def a_program_that_is_missing_is_told_in_words(world):
     assert "1 passed" in said
 
 
+# The suites of others: version, where their fixtures go, what they need, what is left out as in tests/locks/suites.rs, and
+# how many tests pass on a real server there.
+SUITES = {
+    "pottery": (
+        "3.0.1",
+        "tests/conftest.py",
+        ["redis==8.1.0", "mmh3==5.3.1", "typing_extensions", "pytest-asyncio==1.5.0"],
+        ["--asyncio-mode=auto", "tests/test_redlock.py", "tests/test_aioredlock.py", "tests/test_nextid.py",
+         "tests/test_aionextid.py"],
+        94,
+    ),
+    "rq": (
+        "2.12.0",
+        "conftest.py",
+        ["redis==8.1.0", "click", "croniter", "psutil"],
+        ["tests", "--ignore=tests/test_cli.py", "--ignore=tests/test_timeouts.py", "--ignore=tests/test_worker_pool.py",
+         "-k", "not TestWorkerSubprocess and not test_execution_order"],
+        565,
+    ),
+}  # fmt: skip
+
+
+@story
+def the_suites_of_pottery_and_rq_pass_with_our_server(world):
+    """Only with --suites, because that of rq sleeps for more than a minute."""
+    if not world.suites:
+        raise Skipped("--suites")
+    for name, (version, conftest, packages, flags, passes) in SUITES.items():
+        environment = world.environment("pytest==9.2.0", *packages)
+        folder = world.folder / f"suite-{name}"
+        download = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name]
+        # Where pip builds what it downloads, it needs the usual folders.
+        path = {"PATH": f"{environment.folder / 'bin'}:{os.defpath}"}
+        environment.run(world.folder, *download, "--dest", str(folder), f"{name}=={version}", **path)
+        (archive,) = folder.iterdir()
+        shutil.unpack_archive(archive, folder)
+        (project,) = (each for each in folder.iterdir() if each.is_dir())
+        shutil.copy(HERE / "suites" / f"{name}_conftest.py", project / conftest)
+        command = environment.command("-m", "pytest", "-p", "no:cacheprovider", "-q", "--redouble-env", "REDIS_URL", *flags)
+        began = time.monotonic()
+        done = subprocess.run(
+            command, cwd=project, env=environment.variables(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=900,
+        )  # fmt: skip
+        passed = int((re.findall(r"(\d+) passed", done.stdout) or [0])[-1])
+        print(f"   {name} {version}: {passed} passed in {time.monotonic() - began:.0f} s")
+        assert passed >= passes, done.stdout[-10_000:]
+
+
 def main():
     words = sys.argv[1:]
     only = words.pop(words.index("--only") + 1) if "--only" in words else ""
-    paths = [Path(word).resolve() for word in words if word not in ("--only", "--every-python")]
+    paths = [Path(word).resolve() for word in words if not word.startswith("--")]
     if not paths:
-        sys.exit("usage: run.py [--only NAME] [--every-python] FILE ...")
+        sys.exit("usage: run.py [--only NAME] [--every-python] [--suites] FILE ...")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="redouble-python-") as folder:
-        world = World(Files(paths), Path(folder), "--every-python" in words)
+        world = World(Files(paths), Path(folder), words)
         for each in (each for each in STORIES if only in each.__name__):
             began = time.monotonic()
             try:
