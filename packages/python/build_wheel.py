@@ -28,7 +28,9 @@ def build(binary: Path, version: str, out: Path) -> "list[Path]":
     for program in ({"REDOUBLE_BINARY": str(Path(binary).resolve())}, {}):
         with tempfile.TemporaryDirectory() as folder:
             command = [hatchling, "build", "-t", "wheel", "-d", folder]
-            subprocess.run(command, cwd=HERE, env={**environment, **program}, check=True, stdout=subprocess.DEVNULL)
+            done = subprocess.run(command, cwd=HERE, env={**environment, **program}, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"hatchling failed:\n{done.stdout}{done.stderr}")
             (wheel,) = Path(folder).glob("*.whl")
             wheels.append(Path(shutil.copy(wheel, out)))
     return wheels
