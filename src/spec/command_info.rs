@@ -17,7 +17,7 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
     let mut items = vec![
         Reply::text(name),
         Reply::Integer(spec.arity_in(table.profile()).as_number()),
-        status_set(flags.into_iter().map(Flag::name)),
+        status_set(flags.into_iter().map(|flag| flag.name_in(table.profile()))),
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),
