@@ -80,10 +80,14 @@ def main():
             variables = environment.variables(PATH=f"{environment.folder / 'bin'}:{os.defpath}")
             first = "–"
             if "first" in of:
-                code = "import time; began = time.perf_counter()\n" + of["first"].format(done=("    " if "with" in of["first"] else "") + DONE)
+                code = "import time; began = time.perf_counter()\n" + of["first"].format(
+                    done=("    " if "with" in of["first"] else "") + DONE
+                )
 
                 def measure():
-                    said = subprocess.run([environment.python, "-c", code], env=variables, stdout=subprocess.PIPE, text=True, check=True)
+                    said = subprocess.run(
+                        [environment.python, "-c", code], env=variables, stdout=subprocess.PIPE, text=True, check=True
+                    )
                     return float(said.stdout)
 
                 measure()
@@ -91,20 +95,39 @@ def main():
             project = folder / f"project-{number}"
             project.mkdir()
             (project / "test_it.py").write_text(of["test"])
-            test = least(lambda: clock([environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=project, env=variables))
-            rows.append((peer, f"{downloaded / 1e6:.1f} MB", f"{installed / 1e6:.1f} MB", f"{install:.1f} s", first, f"{test * 1000:.0f} ms"))
+            test = least(
+                lambda: clock(
+                    [environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=project, env=variables
+                )
+            )
+            rows.append(
+                (
+                    peer,
+                    f"{downloaded / 1e6:.1f} MB",
+                    f"{installed / 1e6:.1f} MB",
+                    f"{install:.1f} s",
+                    first,
+                    f"{test * 1000:.0f} ms",
+                )
+            )
         bare = folder / "bare"
         bare.mkdir()
         (bare / "test_it.py").write_text("import redis\ndef test():\n    pass\n")
-        least_bare = least(lambda: clock([environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=bare, env=variables))
-    print("| | downloaded | installed | `pip install` of the files | from `import` to the first reply | `pytest` with one test |")
+        least_bare = least(
+            lambda: clock([environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=bare, env=variables)
+        )
+    print(
+        "| | downloaded | installed | `pip install` of the files | from `import` to the first reply | `pytest` with one test |"
+    )
     print("|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {' | '.join(row)} |")
     print(f"\nA test that only imports redis-py: {least_bare * 1000:.0f} ms.")
     server = shutil.which("redis-server")
     if server:
-        print(f"redis-server itself: {os.path.getsize(os.path.realpath(server)) / 1e6:.1f} MB, by the system's package.")
+        print(
+            f"redis-server itself: {os.path.getsize(os.path.realpath(server)) / 1e6:.1f} MB, by the system's package."
+        )
 
 
 if __name__ == "__main__":

@@ -172,7 +172,9 @@ def the_wheel_says_truly_where_it_runs(world):
         target = world.folder / f"target-{system}"
         pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--only-binary=:all:"]
         place = ["--find-links", str(world.files.wheel.parent), "--target", str(target)]
-        environment.run(world.folder, *pip, *place, *(word for tag in platforms for word in ("--platform", tag)), "redouble")
+        environment.run(
+            world.folder, *pip, *place, *(word for tag in platforms for word in ("--platform", tag)), "redouble"
+        )
         assert (target / "bin" / "redouble").stat().st_mode & 0o111 == 0o111
     said = environment.run(world.folder, "-m", "auditwheel", "show", str(world.files.wheel))
     assert "requires no external shared libraries" in " ".join(said.split()), said
@@ -284,7 +286,9 @@ def a_failing_test_tells_its_commands_and_its_findings(world):
     report = said[said.index("_ test_failure _") : said.index("_ test_unfired _")]
     assert "redouble: lock findings" in report and "error blind-delete: two (client" in report
     commands = report[report.index("redouble: last commands") :]
-    assert "two (client" in commands and ": DEL lock:cup -> (integer) 1" in commands and ": GET cup -> (nil)" in commands
+    assert (
+        "two (client" in commands and ": DEL lock:cup -> (integer) 1" in commands and ": GET cup -> (nil)" in commands
+    )
     # Nothing of the other tests, nor of what client libraries say when they connect.
     assert "before" not in commands and "HELLO" not in commands and "SETINFO" not in commands
     assert "faults that never fired: fault-" in said
@@ -345,6 +349,20 @@ def a_suite_that_reads_the_environment_needs_no_change(world):
     for flags in ([], ["-n", "2"]):
         said = world.usual().pytest(world.project("environment"), "-q", *flags, expect=1)
         assert "FAILED test_environment.py::test_misuse" in said and "1 failed, 2 passed" in said, said
+
+
+@story
+def a_server_that_runs_already_will_do(world):
+    environment = world.usual()
+    flags = ["--redouble-audit=error", "--redouble-report", "out/locks.html", "-q", "-n", "2"]
+    pytest = environment.command("-m", "pytest", "-p", "no:cacheprovider", *flags)
+    program = str(environment.folder / "bin" / "redouble")
+    command = [program, "run", "--", "sh", "-c", 'exec "$@" --redouble-url "$REDIS_URL"', "sh", *pytest]
+    done = subprocess.run(
+        command, cwd=world.project("failing"), env=environment.variables(PATH=f"{environment.folder / 'bin'}:{os.defpath}"),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONGEST,
+    )  # fmt: skip
+    assert "3 failed, 3 passed, 1 error" in done.stdout, done.stdout
 
 
 @story
@@ -449,7 +467,13 @@ def a_program_that_is_missing_is_told_in_words(world):
     assert "there may be none for Linux" in said and "REDOUBLE_BINARY" in said, said
     said = without.pytest(world.project("without_client"), "-q", expect=1)
     assert "BinaryNotFound" in said
-    said = without.pytest(world.project("without_client"), "-q", "-k", "powers", REDOUBLE_BINARY=str(environment.folder / "bin" / "redouble"))
+    said = without.pytest(
+        world.project("without_client"),
+        "-q",
+        "-k",
+        "powers",
+        REDOUBLE_BINARY=str(environment.folder / "bin" / "redouble"),
+    )
     assert "1 passed" in said
 
 
@@ -493,7 +517,9 @@ def the_suites_of_pottery_and_rq_pass_with_our_server(world):
         shutil.unpack_archive(archive, folder)
         (project,) = (each for each in folder.iterdir() if each.is_dir())
         shutil.copy(HERE / "suites" / f"{name}_conftest.py", project / conftest)
-        command = environment.command("-m", "pytest", "-p", "no:cacheprovider", "-q", "--redouble-env", "REDIS_URL", *flags)
+        command = environment.command(
+            "-m", "pytest", "-p", "no:cacheprovider", "-q", "--redouble-env", "REDIS_URL", *flags
+        )
         began = time.monotonic()
         done = subprocess.run(
             command, cwd=project, env=environment.variables(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

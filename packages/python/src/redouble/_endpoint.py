@@ -270,7 +270,7 @@ def draw(endpoints: Sequence[Endpoint], path: Path, server: Server) -> Path:
         for flag, globs in (("--locks", server.locks), ("--not-locks", server.not_locks)):
             for glob in globs:
                 command += [flag, glob]
-        allowed = fields(endpoints[0].command("AUDIT", "INFO"))["allowances"] if server.audits else []
+        allowed = fields(endpoints[0].command("AUDIT", "INFO"))["allowances"]
         if allowed:
             lines = [f"{of['code']} {of['keys']} {of['reason']}\n" for of in map(fields, allowed)]
             (Path(folder) / "allowed.txt").write_text("".join(lines), encoding="utf-8")

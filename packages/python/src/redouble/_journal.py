@@ -188,7 +188,13 @@ class Journal:
 
 
 # What client libraries send by themselves when they connect.
-_INTRODUCTIONS = (("HELLO",), ("AUTH",), ("CLIENT", "SETINFO"), ("CLIENT", "SETNAME"), ("CLIENT", "MAINT_NOTIFICATIONS"))
+_INTRODUCTIONS = (
+    ("HELLO",),
+    ("AUTH",),
+    ("CLIENT", "SETINFO"),
+    ("CLIENT", "SETNAME"),
+    ("CLIENT", "MAINT_NOTIFICATIONS"),
+)
 
 
 def _is_introduction(command: tuple[str, ...]) -> bool:

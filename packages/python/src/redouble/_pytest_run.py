@@ -7,6 +7,7 @@ import inspect
 import itertools
 import os
 import re
+import secrets
 from pathlib import Path
 from typing import Any, Iterator, Optional, Union
 
@@ -72,6 +73,7 @@ class Run:
         self._options = options
         self._server: Optional[Server] = None
         self._numbers = itertools.count(1)
+        self._token = secrets.token_hex(4)
         self._has_environment = False
 
     def _setting(self, name: str) -> Any:
@@ -183,8 +185,10 @@ class Run:
             endpoint = self._new(mark).start()
         else:
             endpoint = self.server().space(self._name(item))
-            if level != "off" and not endpoint.server.audits:
-                endpoint.audit.on()
+            if not endpoint.server.audits:
+                endpoint.journal.on()
+                if level != "off":
+                    endpoint.audit.on()
         try:
             for allowance in mark.get("allow", ()):
                 code, key, reason = (*allowance.split(None, 2), "", "", "")[:3]
@@ -217,8 +221,8 @@ class Run:
 
     def _name(self, item: pytest.Item) -> str:
         name = re.sub(r"[^A-Za-z0-9_]+", "-", item.name).strip("-")[:60]
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        return f"{name}-{worker}-{os.getpid()}-{next(self._numbers)}"
+        # Runs on several machines may share a server (--redouble-url), and forked tests this object.
+        return f"{name}-{self._token}-{os.getpid()}-{next(self._numbers)}"
 
     def _finish(self, item: pytest.Item, watched: Watched) -> None:
         """Ask for the findings, now that fixtures that came later have released their locks."""
@@ -323,7 +327,9 @@ class Run:
             watched.findings = findings
             for each in watched.endpoints():
                 last = [entry for entry in each.journal.recent(count) if entry.seq > watched.since]
-                several = f" of server {each.number}" if isinstance(each, Instance) and len(watched.endpoints()) > 1 else ""
+                several = (
+                    f" of server {each.number}" if isinstance(each, Instance) and len(watched.endpoints()) > 1 else ""
+                )
                 text = "\n".join(map(str, last)) or f"(none came to {each.url})"
                 sections.append((f"redouble: last commands{several}", text))
         except RedoubleError as error:

@@ -42,7 +42,10 @@ class _Rule:
 
     def _recent(self) -> str:
         """What clients sent last, for an error."""
-        entries = self._endpoint.journal.recent(5)
+        try:
+            entries = self._endpoint.journal.recent(5)
+        except CommandError:
+            return "and without the journal nothing is known of what came"
         if not entries:
             return "no command came"
         return "the last commands were:\n" + "\n".join(f"  {entry}" for entry in entries)

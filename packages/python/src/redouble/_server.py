@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -22,8 +22,6 @@ from ._resp import Connections, Word
 from ._words import Duration, milliseconds
 
 PathLike = Union[str, "os.PathLike[str]"]
-
-_numbers = itertools.count(1)
 
 
 class Server(Endpoint):
@@ -119,7 +117,8 @@ class Server(Endpoint):
         parts = urlsplit(url)
         if parts.scheme not in ("redis", "valkey") or (parts.username or "default") != "default":
             raise ValueError(f"a URL as redis://host:port or redis://default:password@host:port, not {url!r}")
-        server = cls(password=unquote(parts.password) if parts.password else None, binary=binary)
+        # Whether it audits is not known.
+        server = cls(password=unquote(parts.password) if parts.password else None, audit=False, binary=binary)
         server._attached = True
         server._hosts = [parts.hostname or "127.0.0.1"]
         server._ports = [parts.port or 6379]
@@ -312,7 +311,7 @@ class Server(Endpoint):
 
         As a context manager it is dropped at the end. It is made on first use; a name gives the same space everywhere.
         """
-        return Space(self, name or f"space-{os.getpid()}-{next(_numbers)}")
+        return Space(self, name or f"space-{secrets.token_hex(8)}")
 
     def spaces(self) -> list[str]:
         """The names of the spaces that there are."""

@@ -1,14 +1,14 @@
 """For test classes of the standard library: a private Redis for each test.
 
-    import unittest
-    from redouble.unittest import RedoubleMixin
+import unittest
+from redouble.unittest import RedoubleMixin
 
-    class LockTests(RedoubleMixin, unittest.TestCase):
-        def test_the_lock_expires(self):
-            client = self.redouble.client()
-            client.set("lock:tea", "token", nx=True, px=30_000)
-            self.redouble.clock.advance("30.001s")
-            self.assertIsNone(client.get("lock:tea"))
+class LockTests(RedoubleMixin, unittest.TestCase):
+    def test_the_lock_expires(self):
+        client = self.redouble.client()
+        client.set("lock:tea", "token", nx=True, px=30_000)
+        self.redouble.clock.advance("30.001s")
+        self.assertIsNone(client.get("lock:tea"))
 """
 
 from __future__ import annotations
