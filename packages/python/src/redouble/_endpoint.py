@@ -24,6 +24,9 @@ from ._words import Commands, Duration, fields, milliseconds, pattern
 if TYPE_CHECKING:
     from os import PathLike
 
+    import redis
+    import redis.asyncio
+
     from ._server import Server
 
 # Faults and gates without a name of their own.
@@ -95,22 +98,24 @@ class Endpoint:
 
     # Clients
 
-    def client(self, **options: Any) -> Any:
+    def client(self, **options: Any) -> redis.Redis:
         """Return a new client of redis-py, or of valkey-py if only that is installed. It is closed at the end.
 
         The options are those of ``Redis.from_url``: ``decode_responses=True``, ``db=1``, ``client_name="worker-1"``, ...
         """
-        client = _library("redis", "Redis", "valkey", "Valkey").from_url(self.url, **options)
+        client: redis.Redis = _library("redis", "Redis", "valkey", "Valkey").from_url(self.url, **options)
         self._clients.append(client)
         return client
 
-    def async_client(self, **options: Any) -> Any:
+    def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """Return a new asyncio client of redis-py, or of valkey-py if only that is installed.
 
         Those of the fixture ``redouble`` are closed when the test function ends. Elsewhere close it with ``aclose()``,
         or use ``async with``.
         """
-        client = _library("redis.asyncio", "Redis", "valkey.asyncio", "Valkey").from_url(self.url, **options)
+        client: redis.asyncio.Redis = _library("redis.asyncio", "Redis", "valkey.asyncio", "Valkey").from_url(
+            self.url, **options
+        )
         try:
             loop: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
         except RuntimeError:
