@@ -347,8 +347,11 @@ def valkey_py_will_do(world):
 @story
 def a_suite_that_reads_the_environment_needs_no_change(world):
     for flags in ([], ["-n", "2"]):
-        said = world.usual().pytest(world.project("environment"), "-q", *flags, expect=1)
+        project = world.project("environment")
+        said = world.usual().pytest(project, "-q", "--redouble-report", "locks.html", *flags, expect=1)
         assert "FAILED test_environment.py::test_misuse" in said and "1 failed, 2 passed" in said, said
+        assert "<td>failed<td" in (project / "locks.html").read_text()
+        assert list((project / "locks_tests").glob("all-*.html"))
 
 
 @story

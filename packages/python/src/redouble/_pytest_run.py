@@ -158,6 +158,19 @@ class Run:
     def _of_name(name: str, server: Server) -> str:
         return server.env.get(name.strip(), server.url)
 
+    def _shared_page(self) -> Optional[Path]:
+        """The page of a server that all tests of this process share, if they leave one page altogether."""
+        path = getattr(self._options, "redouble_report", None)
+        if not path or not self._has_environment:
+            return None
+        return folder_of(Path(path)) / f"all-{os.environ.get('PYTEST_XDIST_WORKER', 'tests')}.html"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        page = self._shared_page()
+        if page is not None and self._server is not None and self._server.running:
+            self._server.report(page)
+
     def pytest_unconfigure(self) -> None:
         if self._server is not None:
             self._server.stop()
@@ -306,6 +319,10 @@ class Run:
         if report.failed:
             watched.failed = True
             report.sections += watched.sections if report.when == "teardown" else self._sections(watched)
+        page = self._shared_page()
+        if report.when == "teardown" and page is not None and not watched.owned:
+            watched.page = f"{page.parent.name}/{page.name}"
+            watched.commands = sum(each.journal.count(since=watched.since or None) for each in watched.endpoints())
         if report.when == "teardown":
             findings = [each for each in watched.findings if each.severity != "note"]
             if findings or watched.page:

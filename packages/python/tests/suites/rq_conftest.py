@@ -1,14 +1,12 @@
-"""rq's tests connect to the default port; here it leads to the server of the run."""
+"""rq's tests connect to the default port; here it is that of the server of the run."""
 
+import functools
 import os
 
 import redis
 
-connect = redis.connection.Connection.__init__
+PORT = int(os.environ["REDIS_PORT"])
 
-
-def connect_to_the_server(self, *args, port=6379, **options):
-    connect(self, *args, port=int(os.environ["REDIS_PORT"]) if port == 6379 else port, **options)
-
-
-redis.connection.Connection.__init__ = connect_to_the_server
+# Clients hand the port on to the processes that rq starts; pools of the tests' own leave it to the connection.
+for made in (redis.Redis, redis.connection.Connection):
+    made.__init__ = functools.partialmethod(made.__init__, port=PORT)
