@@ -136,7 +136,7 @@ class Run:
         return Server(
             compat=mark.get("compat") or self._setting("compat"),
             instances=int(mark.get("instances") or self._setting("instances") or 1),
-            load=[config.rootpath / path for path in config.getini("redouble_load")],
+            load=[config.rootpath / path for path in [*config.getini("redouble_load"), *mark.get("load", ())]],
             audit=level != "off",
             locks=[*config.getini("redouble_locks"), *mark.get("locks", ())],
             not_locks=config.getini("redouble_not_locks"),
@@ -183,11 +183,11 @@ class Run:
         # The nearest marker is first, and counts most; lists add up.
         mark: dict[str, Any] = {}
         for each in reversed(marks):
-            unknown = set(each) - {"compat", "instances", "audit", "allow", "locks"}
+            unknown = set(each) - {"compat", "instances", "audit", "allow", "locks", "load"}
             if unknown:
                 raise pytest.UsageError(f"{item.nodeid}: the marker redouble has no {', '.join(sorted(unknown))}=")
             for name, value in each.items():
-                joins = name in ("allow", "locks")
+                joins = name in ("allow", "locks", "load")
                 mark[name] = [*mark.get(name, ()), *([value] if isinstance(value, str) else value)] if joins else value
         level = mark.get("audit") or self._level()
         if level not in _FAILS:
@@ -225,7 +225,7 @@ class Run:
 
     def _needs_server(self, mark: dict[str, Any]) -> bool:
         """Whether what the marker or the settings ask for is not to be had of a space."""
-        if mark.get("instances") or mark.get("locks"):
+        if mark.get("instances") or mark.get("locks") or mark.get("load") or self._config.getini("redouble_load"):
             return True
         if int(self._setting("instances") or 1) > 1:
             return True

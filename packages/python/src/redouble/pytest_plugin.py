@@ -55,16 +55,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("redouble_locks", "keys that are locks, whatever is done with them: a glob a line", type="linelist")
     parser.addini("redouble_not_locks", "keys that are no locks: a glob a line", type="linelist")
     parser.addini("redouble_allow", "findings that are known: CODE GLOB REASON, one a line", type="linelist")
-    parser.addini("redouble_load", "files with data that the server begins with, one a line", type="linelist")
+    parser.addini("redouble_load", "files with data that each test begins with, one a line", type="linelist")
     parser.addini("redouble_commands", "how many commands the report of a failing test shows", default="20")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "redouble(compat=None, instances=None, audit=None, allow=[], locks=[]): the server of the fixture redouble: "
-        "which server it behaves as, how many instances it has, what findings do (off, warn, error, strict), which "
-        "findings are known (CODE GLOB REASON), which keys are locks.",
+        "redouble(compat=None, instances=None, audit=None, allow=[], locks=[], load=[]): the server of the fixture "
+        "redouble: which server it behaves as, how many instances it has, what findings do (off, warn, error, strict), "
+        "which findings are known (CODE GLOB REASON), which keys are locks, which files it begins with.",
     )
     config.pluginmanager.register(_Summary(config), "redouble-summary")
     if hasattr(config.option, "forked"):
@@ -116,9 +116,9 @@ def redouble(request: pytest.FixtureRequest) -> Iterator[Space]:
     """A private Redis for this test: ``url``, ``client()``, ``async_client()``, and the powers ``clock``, ``fault()``,
     ``gate()``, ``journal``, ``audit``.
 
-    It is a ``redouble.Space`` of the server of this run. With ``@pytest.mark.redouble(instances=5)``, ``compat=...`` or
-    ``locks=...`` it is a ``redouble.Server`` of the test's own. Its clients are closed, and its data is dropped, at the
-    end.
+    It is a ``redouble.Space`` of the server of this run. With ``@pytest.mark.redouble(instances=5)``, ``compat=...``,
+    ``locks=...`` or ``load=...`` it is a ``redouble.Server`` of the test's own. Its clients are closed, and its data is
+    dropped, at the end.
     """
     yield from _run(request.config).private(request.node)
 

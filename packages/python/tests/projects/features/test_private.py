@@ -28,7 +28,7 @@ test_all_tests_share_one_server_4 = test_all_tests_share_one_server
 
 
 @pytest.mark.redouble(instances=3)
-def test_five_instances_are_a_server_of_the_tests_own(redouble, redouble_server):
+def test_several_instances_are_a_server_of_the_tests_own(redouble, redouble_server):
     assert len(redouble.urls) == 3 and redouble_server.url not in redouble.urls
     redouble.instances[1].stop()
     with pytest.raises(redis.ConnectionError):
@@ -50,3 +50,13 @@ def test_the_marker_allows_what_is_known(redouble):
     redouble.client(client_name="two").set("lock:a", "2", nx=True)
     assert redouble.audit.findings(final=True) == []
     assert redouble.audit.findings(final=True, allowed=True)
+
+
+@pytest.mark.redouble(load="seed.txt")
+def test_the_marker_says_what_it_begins_with(redouble):
+    client = redouble.client()
+    assert client.get("tea") == b"green"
+    client.delete("tea")
+
+
+test_the_marker_says_what_it_begins_with_2 = test_the_marker_says_what_it_begins_with
