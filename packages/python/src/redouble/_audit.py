@@ -172,6 +172,7 @@ class Audit:
     ) -> int:
         """Wait until there are so many findings. Waits in real time."""
         words = pattern(key=key, code=code, severity=severity, since=since)
+        __tracebackhide__ = True
         return int(self._endpoint.command("AUDIT", "AWAIT", *words, count, milliseconds(timeout), timeout=None))
 
     async def wait_for_async(

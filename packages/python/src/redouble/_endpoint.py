@@ -169,6 +169,7 @@ class Endpoint:
     def command(self, *words: Word, timeout: Optional[float] = 60.0) -> Any:
         """Send a REDOUBLE command, without that word: ``command("CLOCK", "FREEZE")``. All of them are in
         ``docs/powers.md``."""
+        __tracebackhide__ = True
         if self._closed:
             raise RedoubleError(f"the space '{self._space}' was dropped")
         command: list[Word] = ["REDOUBLE", *words]

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 class RedoubleError(Exception):
     """The root of all errors of this package."""
 
+    def __init_subclass__(cls) -> None:
+        # Tracebacks and reports show the name under which it is imported.
+        cls.__module__ = "redouble"
+
+
+RedoubleError.__module__ = "redouble"
+
 
 class BinaryNotFound(RedoubleError):
     """The program ``redouble`` is not there, or cannot be run on this machine."""

@@ -154,6 +154,7 @@ class Journal:
         """Wait until so many commands match, those before included. Waits in real time, and raises
         :class:`~redouble.TimedOut` with the nearest commands."""
         words = pattern(on, key, client, db, reply=reply, outcome=outcome, fault=fault, since=since, children=children)
+        __tracebackhide__ = True
         return int(self._endpoint.command("JOURNAL", "AWAIT", *words, count, milliseconds(timeout), timeout=None))
 
     async def wait_for_async(

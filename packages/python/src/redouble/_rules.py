@@ -116,6 +116,7 @@ class Gate(_Rule):
 
     def wait_for(self, count: int = 1, timeout: Duration = WAIT) -> int:
         """Wait until so many commands are held, and return how many are. Waits in real time, whatever the clock does."""
+        __tracebackhide__ = True
         return int(self._endpoint.command("GATE", "WAIT", self.name, count, milliseconds(timeout), timeout=None))
 
     async def wait_for_async(self, count: int = 1, timeout: Duration = WAIT) -> int:

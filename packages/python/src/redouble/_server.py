@@ -329,6 +329,7 @@ class Server(Endpoint):
         return self._ports[index]
 
     def _run(self, index: int, commands: Sequence[Sequence[Word]], timeout: Optional[float]) -> list[Any]:
+        __tracebackhide__ = True
         self._port(index)
         try:
             return self._connections[index].run(commands, timeout)
