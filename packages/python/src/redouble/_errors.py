@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
     from ._audit import Finding
@@ -58,6 +58,9 @@ class GateNotReached(RedoubleError, AssertionError):
 class LockMisuse(RedoubleError, AssertionError):
     """Locks were misused; ``findings`` has each case."""
 
-    def __init__(self, message: str, findings: list[Finding]):
+    def __init__(self, message: str, findings: Optional[list[Finding]] = None):
         super().__init__(message)
-        self.findings = findings
+        self.findings = findings or []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.findings)
