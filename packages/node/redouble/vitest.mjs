@@ -1,0 +1,88 @@
+// For vitest: `globalSetup: 'redouble/vitest'` starts one server for the run, and each worker gets a space of it.
+//
+// The runner loads this module in its own process, where the server is started, and tests load it in the workers.
+
+import { fileURLToPath } from 'node:url';
+
+import core from './lib/endpoint.js';
+import server from './lib/server.js';
+import errors from './lib/errors.js';
+import check from './lib/test-check.js';
+
+const SETUP = fileURLToPath(new URL('./vitest/setup.mjs', import.meta.url));
+const CONTEXT = 'redouble';
+
+/** Starts the server of the run. `test.redouble` of the configuration has its options. */
+export default async function setup(project) {
+  const { config } = project;
+  const options = check.runnerOptions(config.redouble);
+  const running = await server.startRedouble(options.server);
+  project.provide(CONTEXT, { ...running.server, level: options.level, reset: options.reset });
+  const others = [config.setupFiles ?? []].flat();
+  // First, so that other setup files find REDIS_URL.
+  if (!others.includes(SETUP)) config.setupFiles = [SETUP, ...others];
+  return () => running.stop();
+}
+
+// Vitest cannot be imported in the process of the runner.
+const isInWorker = globalThis.__vitest_worker__ !== undefined;
+const vitest = isInWorker ? await import('vitest') : undefined;
+const run = vitest?.inject(CONTEXT);
+
+function space(name) {
+  const { level, reset, ...target } = run;
+  return new core.Space(target, name);
+}
+
+function missing() {
+  throw new errors.RedoubleError(
+    isInWorker
+      ? "no redouble was started for this run: add globalSetup: 'redouble/vitest' to `test` in vitest.config"
+      : "redouble/vitest gives `redouble` and `test` to tests only; elsewhere: import { startRedouble } from 'redouble'",
+  );
+}
+
+const absent = new Proxy({}, { get: missing, set: missing });
+
+/** The space of this worker, which REDIS_URL leads to, too. */
+export const redouble = run === undefined ? absent : space(`worker-${process.env.VITEST_POOL_ID}`);
+
+/** `test` of vitest with the fixture `redouble`: a space of this test's own. */
+export const test = vitest === undefined ? missing : vitest.test.extend({
+  redouble: async ({ task }, use) => {
+    if (run === undefined) missing();
+    const own = space(undefined);
+    const watch = new check.TestCheck(own, run.level, true);
+    await watch.begin();
+    await use(own);
+    const error = await watch.end(task.name, task.result?.state === 'fail');
+    await own.release();
+    if (error !== undefined) throw error;
+  },
+});
+
+export { test as it };
+
+/** Lets the tests of this file run in the worker's space. Called by `redouble/vitest/setup`. */
+export async function begin() {
+  if (run === undefined) missing();
+  Object.assign(process.env, redouble.env);
+  const { afterAll, afterEach, beforeEach } = vitest;
+  const isResetForEachTest = run.reset === 'test';
+  const watch = new check.TestCheck(redouble, run.level, isResetForEachTest);
+  if (run.reset !== 'never') await redouble.reset();
+  beforeEach(async () => {
+    if (isResetForEachTest) await redouble.reset();
+    await watch.begin();
+  });
+  afterEach(async ({ task }) => {
+    const error = await watch.end(task.name, task.result?.state === 'fail');
+    if (error !== undefined) throw error;
+  });
+  if (!isResetForEachTest) {
+    afterAll(async () => {
+      const error = await watch.endAll();
+      if (error !== undefined) throw error;
+    });
+  }
+}
