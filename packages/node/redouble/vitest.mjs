@@ -12,7 +12,7 @@ import check from './lib/test-check.js';
 const SETUP = fileURLToPath(new URL('./vitest/setup.mjs', import.meta.url));
 const CONTEXT = 'redouble';
 
-/** Starts the server of the run. `test.redouble` of the configuration has its options. */
+/** Starts the server of the run. The plugin in `vitest/config.mjs` has put its options into the configuration. */
 export default async function setup(project) {
   const { config } = project;
   const options = check.runnerOptions(config.redouble);

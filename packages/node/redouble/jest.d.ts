@@ -1,0 +1,15 @@
+import type { ServerOptions, Severity, Space } from './index.js';
+
+/** The options of `globals.redouble` in jest's configuration. */
+export interface RunOptions extends Omit<ServerOptions, 'audit'> {
+  /** A test whose commands misuse a lock fails: for findings of this severity or a worse one; `true` is `'error'`. */
+  audit?: boolean | Severity;
+  /** When the space of a worker is emptied: before each test file (`'file'`), before each test, or never. */
+  reset?: 'file' | 'test' | 'never';
+}
+
+/** The space of this worker, which REDIS_URL leads to, too. */
+export const redouble: Space;
+
+/** Runs `body` with a space of its own, which is checked and dropped afterwards. */
+export function withSpace<T>(body: (redouble: Space) => Promise<T> | T): Promise<T>;
