@@ -63,9 +63,19 @@ export const test = vitest === undefined ? missing : vitest.test.extend({
 
 export { test as it };
 
+/** Vitest leaves workers behind when it is killed. A worker of a runner that is gone has nobody to tell its results. */
+function endWithRunner() {
+  const mark = Symbol.for('redouble.vitest');
+  if (process.channel === undefined || globalThis[mark]) return;
+  globalThis[mark] = true;
+  // Vitest does not let tests call process.exit.
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+}
+
 /** Lets the tests of this file run in the worker's space. Called by `redouble/vitest/setup`. */
 export async function begin() {
   if (run === undefined) missing();
+  endWithRunner();
   Object.assign(process.env, redouble.env);
   const { afterAll, afterEach, beforeEach } = vitest;
   const isResetForEachTest = run.reset === 'test';

@@ -94,8 +94,8 @@ class ControlConnection {
   #waiting = [];
 
   /**
-   * `target` has host, port, password (of the default user) and space. `explain(error)` puts a lost connection into
-   * words.
+   * `target` has host, port, password (of the default user) and space. `explain(error)` resolves to an error
+   * that says why the connection was lost.
    */
   constructor(target, explain) {
     this.#target = target;
@@ -134,10 +134,14 @@ class ControlConnection {
   async #connect() {
     const { host, port, password, space } = this.#target;
     const socket = net.connect({ host, port, noDelay: true });
-    await new Promise((resolve, reject) => {
-      socket.once('connect', resolve);
-      socket.once('error', (error) => reject(this.#explain(error)));
-    });
+    try {
+      await new Promise((resolve, reject) => {
+        socket.once('connect', resolve);
+        socket.once('error', reject);
+      });
+    } catch (error) {
+      throw await this.#explain(error);
+    }
     this.#socket = socket;
     const parser = new ReplyParser();
     socket.removeAllListeners('error');
@@ -154,10 +158,12 @@ class ControlConnection {
     });
     let lost;
     socket.on('error', (error) => (lost = error));
-    socket.on('close', () => {
+    socket.on('close', async () => {
       this.#opening = undefined;
-      const error = this.#explain(lost ?? new Error('the server has closed the connection'));
-      for (const { reject } of this.#waiting.splice(0)) reject(error);
+      const unanswered = this.#waiting.splice(0);
+      if (unanswered.length === 0) return;
+      const error = await this.#explain(lost ?? new Error('the server has closed the connection'));
+      for (const { reject } of unanswered) reject(error);
     });
     const greeting = [];
     if (password !== undefined) greeting.push(['AUTH', 'default', password]);

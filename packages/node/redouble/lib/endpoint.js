@@ -348,11 +348,11 @@ class Endpoint {
 
   /**
    * `server` has host, port, password, and, as far as they are known, the server's directory and program.
-   * `explain(error)` puts a lost connection into words.
+   * `explain(error)` resolves to an error that says why a connection was lost.
    */
   constructor(server, space, explain) {
     this.server = server;
-    this.explain = explain ?? ((error) => unreachable(server, error));
+    this.explain = explain ?? (async (error) => unreachable(server, error));
     this.host = server.host;
     this.port = server.port;
     if (space !== undefined) {

@@ -15,6 +15,7 @@ const { RedoubleError } = require('./errors.js');
 
 const START_TIMEOUT_MS = 10_000;
 const STOP_TIMEOUT_MS = 5_000;
+const END_NOTICED_MS = 200;
 const LOG_LINES_SHOWN = 20;
 
 /** Programs of this process. The kernel tells them when it is killed; this covers systems where it does not. */
@@ -130,7 +131,9 @@ class Server extends Endpoint {
     return this.#log.text();
   }
 
-  #explain(error) {
+  async #explain(error) {
+    // The connection may be known to be lost before the process is known to have ended.
+    await Promise.race([this.#ended, new Promise((resolve) => setTimeout(resolve, END_NOTICED_MS))]);
     const { exitCode, signalCode } = this.#child;
     if (exitCode === null && signalCode === null) {
       return new RedoubleError(`the connection to redouble was lost: ${error.message}`);
