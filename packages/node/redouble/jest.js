@@ -2,9 +2,8 @@
 
 // For tests under jest with `preset: 'redouble'`: the space of this worker, which REDIS_URL leads to, too.
 
-const { Space } = require('./lib/endpoint.js');
 const { RedoubleError } = require('./lib/errors.js');
-const { TestCheck } = require('./lib/test-check.js');
+const { TestCheck, endpointOf, spaceOf } = require('./lib/test-run.js');
 
 /** The preset's global setup has put it there; workers inherit it. */
 const given = process.env.REDOUBLE_JEST;
@@ -17,15 +16,13 @@ function missing() {
   );
 }
 
-const redouble =
-  run === undefined
-    ? new Proxy({}, { get: missing, set: missing })
-    : new Space(run.server, `worker-${process.env.JEST_WORKER_ID}`);
+const worker = Number(process.env.JEST_WORKER_ID);
+const redouble = run === undefined ? new Proxy({}, { get: missing, set: missing }) : endpointOf(run, worker);
 
 /** Runs `body` with a space of its own, which is checked and dropped afterwards. */
 async function withSpace(body) {
   if (run === undefined) missing();
-  const own = new Space(run.server);
+  const own = spaceOf(run, worker);
   const check = new TestCheck(own, run.level, true);
   const { currentTestName = 'of this file' } = globalThis.expect?.getState() ?? {};
   await check.begin();

@@ -2,12 +2,11 @@
 //
 // The runner loads this module in its own process, where the server is started, and tests load it in the workers.
 
+import os from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-import core from './lib/endpoint.js';
-import server from './lib/server.js';
 import errors from './lib/errors.js';
-import check from './lib/test-check.js';
+import runs from './lib/test-run.js';
 
 const SETUP = fileURLToPath(new URL('./vitest/setup.mjs', import.meta.url));
 const CONTEXT = 'redouble';
@@ -15,13 +14,17 @@ const CONTEXT = 'redouble';
 /** Starts the server of the run. The plugin in `vitest/config.mjs` has put its options into the configuration. */
 export default async function setup(project) {
   const { config } = project;
-  const options = check.runnerOptions(config.redouble);
-  const running = await server.startRedouble(options.server);
-  project.provide(CONTEXT, { ...running.server, level: options.level, reset: options.reset });
+  const running = await runs.startRun(runs.runnerOptions(config.redouble), workersOf(project));
+  project.provide(CONTEXT, running.told);
   const others = [config.setupFiles ?? []].flat();
   // First, so that other setup files find REDIS_URL.
   if (!others.includes(SETUP)) config.setupFiles = [SETUP, ...others];
   return () => running.stop();
+}
+
+function workersOf({ config, vitest }) {
+  const { maxWorkers } = { ...vitest?.config, ...config };
+  return Number.isInteger(maxWorkers) ? maxWorkers : os.cpus().length;
 }
 
 // Vitest cannot be imported in the process of the runner.
@@ -29,10 +32,7 @@ const isInWorker = globalThis.__vitest_worker__ !== undefined;
 const vitest = isInWorker ? await import('vitest') : undefined;
 const run = vitest?.inject(CONTEXT);
 
-function space(name) {
-  const { level, reset, ...target } = run;
-  return new core.Space(target, name);
-}
+const worker = Number(process.env.VITEST_POOL_ID);
 
 function missing() {
   throw new errors.RedoubleError(
@@ -45,14 +45,14 @@ function missing() {
 const absent = new Proxy({}, { get: missing, set: missing });
 
 /** The space of this worker, which REDIS_URL leads to, too. */
-export const redouble = run === undefined ? absent : space(`worker-${process.env.VITEST_POOL_ID}`);
+export const redouble = run === undefined ? absent : runs.endpointOf(run, worker);
 
 /** `test` of vitest with the fixture `redouble`: a space of this test's own. */
 export const test = vitest === undefined ? missing : vitest.test.extend({
   redouble: async ({ task }, use) => {
     if (run === undefined) missing();
-    const own = space(undefined);
-    const watch = new check.TestCheck(own, run.level, true);
+    const own = runs.spaceOf(run, worker);
+    const watch = new runs.TestCheck(own, run.level, true);
     await watch.begin();
     await use(own);
     const error = await watch.end(task.name, task.result?.state === 'fail');
@@ -79,7 +79,7 @@ export async function begin() {
   Object.assign(process.env, redouble.env);
   const { afterAll, afterEach, beforeEach } = vitest;
   const isResetForEachTest = run.reset === 'test';
-  const watch = new check.TestCheck(redouble, run.level, isResetForEachTest);
+  const watch = new runs.TestCheck(redouble, run.level, isResetForEachTest);
   if (run.reset !== 'never') await redouble.reset();
   beforeEach(async () => {
     if (isResetForEachTest) await redouble.reset();

@@ -146,18 +146,18 @@ def the_installed_program_runs_and_passes_its_status_on(place: Place) -> None:
     check(said.startswith("redis://127.0.0.1:"), said)
 
 
-def started(place: Place, *flags: str) -> subprocess.Popen:
-    """Starts a server through the package's command, and waits until it serves."""
+def started(place: Place, *flags: str) -> tuple[subprocess.Popen, str]:
+    """Starts a server through the package's command, waits until it serves, and returns its port, too."""
     port_file = place.temporary() / f"port-{time.monotonic_ns()}"
     command = [str(place.project / "node_modules" / ".bin" / "redouble"), "--port", "0", "--port-file", str(port_file)]
     server = place.start(*command, *flags)
     place.until(port_file.exists, "the server is ready")
-    return server
+    return server, port_file.read_text().strip()
 
 
 @story
 def the_command_passes_signals_on(place: Place) -> None:
-    server = started(place)
+    server, _ = started(place)
     server.send_signal(signal.SIGTERM)
     check(server.wait(30) == 0, f"SIGTERM: {server.returncode}")
     running = place.start("npx", "--no-install", "redouble", "run", "--", "sh", "-c", "kill -TERM $$")
@@ -166,7 +166,7 @@ def the_command_passes_signals_on(place: Place) -> None:
 
 @story
 def killing_the_command_ends_the_server(place: Place) -> None:
-    server = started(place)
+    server, _ = started(place)
     check(len(place.servers()) == 1, "one server")
     server.kill()
     server.wait()
@@ -242,6 +242,17 @@ def two_runs_of_vitest_at_once_share_nothing(place: Place) -> None:
     with ThreadPoolExecutor(2) as runs:
         for said in runs.map(lambda _: eight(place, "forks"), range(2)):
             check("Tests  24 passed (24)" in said, said)
+
+
+@story
+def four_workers_of_vitest_have_a_server_each_where_that_is_wanted(place: Place) -> None:
+    server, port = started(place, "--journal", "yes")
+    folder = place.project / "vitest_servers"
+    said = place.run("node", "../node_modules/vitest/vitest.mjs", "run", folder=folder, MEETING=port)
+    check("Tests  4 passed (4)" in said, said)
+    server.terminate()
+    server.wait()
+    place.until_no_server()
 
 
 EVIDENCE = [
@@ -332,10 +343,32 @@ def killing_a_program_ends_the_server_of_its_worker_thread(place: Place) -> None
     killed(place, ["node", "thread.cjs"])
 
 
+@story
+def the_examples_of_the_page_do_what_it_shows(place: Place) -> None:
+    page = (ROOT / "docs" / "node.md").read_text()
+    folder = place.project / "page"
+    folder.mkdir()
+    steps = re.findall(r"\n```(\w+)( \S+)?\n(.*?)\n```", page, re.DOTALL)
+    played = 0
+    for language, name, text in steps:
+        if name:
+            (folder / name.strip()).write_text(text + "\n")
+        elif language == "console":
+            command, *expected = text.split("\n")
+            said = place.run("sh", "-c", command.removeprefix("$ "), folder=folder)
+            rest = said
+            for line in (line.removesuffix("...") for line in expected):
+                check(line in rest, f"{command}\nprints no {line!r}, or in another order:\n{said}")
+                rest = rest.partition(line)[2] if line.strip() else rest
+            played += 1
+    check(played == 4, f"the page has {played} commands")
+
+
 def install(place: Place) -> None:
     shutil.copytree(HERE / "project", place.project)
     for folder, name, count, line in [
         ("vitest", "worker{}.test.mjs", 8, "import {{ worksAlone }} from './worker.mjs';\n\nworksAlone({});\n"),
+        ("vitest_servers", "worker{}.test.mjs", 4, "import {{ worksAlone }} from './worker.mjs';\n\nworksAlone({});\n"),
         ("jest", "worker{}.test.js", 4, "require('./worker.js')({});\n"),
     ]:
         for number in range(1, count + 1):

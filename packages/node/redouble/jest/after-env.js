@@ -3,7 +3,7 @@
 // Around each test of a file.
 
 const { redouble, run } = require('../jest.js');
-const { TestCheck } = require('../lib/test-check.js');
+const { TestCheck } = require('../lib/test-run.js');
 
 /** Jest tells a hook nothing of the test that it follows; its runner keeps that here. */
 function hasFailed() {

@@ -2,13 +2,11 @@
 
 // Starts the server of the run. `globals.redouble` of the configuration has its options.
 
-const { startRedouble } = require('../lib/server.js');
-const { runnerOptions } = require('../lib/test-check.js');
+const { runnerOptions, startRun } = require('../lib/test-run.js');
 
-module.exports = async function globalSetup(_, project) {
-  const { level, reset, server: options } = runnerOptions(project?.globals?.redouble);
-  const running = await startRedouble(options);
-  process.env.REDOUBLE_JEST = JSON.stringify({ level, reset, server: running.server });
+module.exports = async function globalSetup({ maxWorkers }, project) {
+  const running = await startRun(runnerOptions(project?.globals?.redouble), maxWorkers);
+  process.env.REDOUBLE_JEST = JSON.stringify(running.told);
   // The teardown is another module of the same process.
   globalThis[Symbol.for('redouble.jest')] = running;
 };

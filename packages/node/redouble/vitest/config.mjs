@@ -2,12 +2,12 @@
 
 import { fileURLToPath } from 'node:url';
 
-import check from '../lib/test-check.js';
+import runs from '../lib/test-run.js';
 
 const GLOBAL_SETUP = fileURLToPath(new URL('../vitest.mjs', import.meta.url));
 
 export default function redouble(options = {}) {
   // A mistake is told before the run starts.
-  check.runnerOptions(options);
+  runs.runnerOptions(options);
   return { name: 'redouble', config: () => ({ test: { globalSetup: [GLOBAL_SETUP], redouble: options } }) };
 }

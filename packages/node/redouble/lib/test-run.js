@@ -1,9 +1,11 @@
 'use strict';
 
-// What a test runner asks of a server for each test: faults and gates that nothing met, misused locks, and what to show
-// when the test has failed.
+// What test runners have in common: the servers of a run, the space of a worker, and what is asked of it for each test:
+// faults and gates that nothing met, misused locks, and what to show when the test has failed.
 
+const { Endpoint, Space } = require('./endpoint.js');
 const { RedoubleError } = require('./errors.js');
+const { startRedouble } = require('./server.js');
 
 const LEVELS = ['error', 'warning', 'note'];
 const COMMANDS_SHOWN = 20;
@@ -15,7 +17,7 @@ const HANDSHAKE = /^(HELLO|AUTH|CLIENT SETINFO|CLIENT MAINT_NOTIFICATIONS)\b/i;
 
 /** Reads the options that a test runner takes beside those of `startRedouble`. */
 function runnerOptions(options = {}) {
-  const { audit = false, reset = 'file', ...server } = options;
+  const { audit = false, reset = 'file', perWorker = 'space', ...server } = options;
   const level = audit === true ? 'error' : audit === 'warn' ? 'warning' : audit;
   if (level !== false && !LEVELS.includes(level)) {
     throw new RedoubleError(`audit: ${JSON.stringify(audit)} is no level; there are true, ${LEVELS.join(', ')} and false`);
@@ -23,8 +25,37 @@ function runnerOptions(options = {}) {
   if (!['file', 'test', 'never'].includes(reset)) {
     throw new RedoubleError(`reset: ${JSON.stringify(reset)} is not known; there are "file", "test" and "never"`);
   }
+  if (!['space', 'server'].includes(perWorker)) {
+    throw new RedoubleError(`perWorker: ${JSON.stringify(perWorker)} is not known; there are "space" and "server"`);
+  }
+  if (perWorker === 'server' && (server.port ?? 0) !== 0) {
+    throw new RedoubleError("perWorker: 'server' starts several servers, which cannot all have one port");
+  }
   // A failing test shows its last commands, so there is a journal.
-  return { level, reset, server: { journal: true, ...server, audit: level !== false } };
+  return { level, reset, perWorker, server: { journal: true, ...server, audit: level !== false } };
+}
+
+/** Starts the servers of a run. Workers count from 1 to `workers`. */
+async function startRun({ level, reset, perWorker, server }, workers) {
+  const count = perWorker === 'server' ? Math.max(1, workers) : 1;
+  const servers = await Promise.all(Array.from({ length: count }, () => startRedouble(server)));
+  return {
+    /** What workers are told. */
+    told: { level, reset, perWorker, servers: servers.map((each) => each.server) },
+    stop: () => Promise.all(servers.map((each) => each.stop())),
+  };
+}
+
+/** Returns the endpoint of a worker: a space, or with a server of its own that server. */
+function endpointOf({ perWorker, servers }, worker) {
+  const server = servers[(worker - 1) % servers.length];
+  const isAlone = perWorker === 'server' && worker <= servers.length;
+  return isAlone ? new Endpoint(server) : new Space(server, `worker-${worker}`);
+}
+
+/** Returns a space for one test. */
+function spaceOf({ servers }, worker) {
+  return new Space(servers[(worker - 1) % servers.length]);
 }
 
 const client = ({ name, client: id }) => (name ? `${name} (client ${id})` : `client ${id}`);
@@ -155,4 +186,4 @@ class TestError extends RedoubleError {
   }
 }
 
-module.exports = { TestCheck, runnerOptions };
+module.exports = { TestCheck, endpointOf, runnerOptions, spaceOf, startRun };
