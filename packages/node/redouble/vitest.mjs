@@ -81,11 +81,14 @@ export async function begin() {
   const isResetForEachTest = run.reset === 'test';
   const watch = new runs.TestCheck(redouble, run.level, isResetForEachTest);
   if (run.reset !== 'never') await redouble.reset();
-  beforeEach(async () => {
+  // Of tests that run at the same time in one space, nobody can tell which one has sent a command.
+  beforeEach(async ({ task }) => {
+    if (task.concurrent) return;
     if (isResetForEachTest) await redouble.reset();
     await watch.begin();
   });
   afterEach(async ({ task }) => {
+    if (task.concurrent) return;
     const error = await watch.end(task.name, task.result?.state === 'fail');
     if (error !== undefined) throw error;
   });

@@ -267,7 +267,7 @@ EVIDENCE = [
 @story
 def vitest_fails_the_test_that_misuses_a_lock_and_shows_commands_of_one_that_fails(place: Place) -> None:
     said = place.run("node", "../node_modules/vitest/vitest.mjs", "run", folder=place.project / "failing_vitest", status=1)
-    for words in [*EVIDENCE, 'the gate "on DEL before" was never reached', "Tests  4 failed | 1 passed (5)"]:
+    for words in [*EVIDENCE, 'the gate "on DEL before" was never reached', "Tests  4 failed | 3 passed (7)"]:
         check(words in said, f"{words} is missing in:\n{said}")
     for words in ['the test "a wrong value" has failed; its last commands:', "set colour green  =>  OK", 'get colour  =>  "green"']:
         check(words in said, f"{words} is missing in:\n{said}")
@@ -301,14 +301,14 @@ def tests_for_redis_memory_server_run_with_the_name_changed(place: Place) -> Non
 
 
 @story
-def strict_typescript_compiles_for_every_way_of_resolving_modules_and_runs(place: Place) -> None:
+def strict_typescript_compiles_under_node16_bundler_and_commonjs_and_runs(place: Place) -> None:
     compiler = ["node", "node_modules/typescript/bin/tsc", "--strict", "--target", "es2022"]
-    for module, resolution in [("node16", "node16"), ("nodenext", "nodenext"), ("esnext", "bundler"), ("commonjs", "node10")]:
+    for module, resolution in [("node16", "node16"), ("esnext", "bundler"), ("commonjs", "node10")]:
         how = ["--module", module, "--moduleResolution", resolution]
         place.run(*compiler, *how, "--types", "node", "--skipLibCheck", "--outDir", f"out/{module}", "typescript/main.ts")
         place.run(*compiler, *how, "--typeRoots", "none", "--lib", "es2022", "--noEmit", "typescript/types.ts")
-        if resolution != "node10":
-            place.run(*compiler, *how, "--types", "node", "--skipLibCheck", "--noEmit", "typescript/vitest.mts")
+    how = ["--module", "node16", "--moduleResolution", "node16"]
+    place.run(*compiler, *how, "--types", "node", "--skipLibCheck", "--noEmit", "typescript/vitest.mts")
     for module in ["node16", "commonjs"]:
         said = place.run("node", f"out/{module}/main.js")
         check("the program has run" in said, said)

@@ -18,11 +18,18 @@ const STOP_TIMEOUT_MS = 5_000;
 const END_NOTICED_MS = 200;
 const LOG_LINES_SHOWN = 20;
 
-/** Programs of this process. The kernel tells them when it is killed; this covers systems where it does not. */
+/** The programs that this process has started. They end by themselves when it is killed, and at once when it exits. */
 const running = new Set();
-process.on('exit', () => {
-  for (const child of running) child.kill();
-});
+let endsWithExit = false;
+
+function endWithExit(child) {
+  running.add(child);
+  if (endsWithExit) return;
+  endsWithExit = true;
+  process.on('exit', () => {
+    for (const each of running) each.kill();
+  });
+}
 
 const OPTIONS = [
   'binary', 'host', 'port', 'password', 'compat', 'instances', 'threads', 'audit', 'locks', 'notLocks', 'auditAllow',
@@ -213,7 +220,7 @@ async function startRedouble(options = {}) {
     const log = new Log(path.join(folder, 'log'));
     const stdio = ['ignore', log.descriptor, log.descriptor];
     const child = spawn(binary, flags(options, directory, portFile), { stdio });
-    running.add(child);
+    endWithExit(child);
     const ended = new Promise((resolve) => {
       child.once('exit', resolve);
       child.once('error', resolve);
@@ -230,6 +237,7 @@ async function startRedouble(options = {}) {
     if (ports === undefined) {
       failure ??= `redouble was not ready within ${options.startTimeout ?? START_TIMEOUT_MS} ms${log.shown()}`;
       child.kill('SIGKILL');
+      log.close();
       throw new RedoubleError(failure);
     }
     child.unref();

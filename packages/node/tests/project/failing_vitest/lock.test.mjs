@@ -33,3 +33,14 @@ test('a wrong value', async ({ redouble: own }) => {
   its.disconnect();
   expect(colour).toBe('blue');
 });
+
+plain.concurrent('a test that runs beside others keeps its fault', async () => {
+  const fault = await redouble.fault({ error: 'BUSY' }, { on: 'GET', key: 'mine' });
+  await redouble.journal.wait({ on: 'SET', key: 'theirs' });
+  await expect(client.get('mine')).rejects.toThrow('BUSY');
+  expect(await fault.end()).toBe(1);
+});
+
+plain.concurrent('another one ends first', async () => {
+  await client.set('theirs', 1);
+});
