@@ -8,6 +8,7 @@ programs that the stories can run are node, npm and the shell's: no compiler, no
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -341,6 +342,68 @@ def killing_jest_ends_its_server(place: Place) -> None:
 @story
 def killing_a_program_ends_the_server_of_its_worker_thread(place: Place) -> None:
     killed(place, ["node", "thread.cjs"])
+
+
+PROGRAM = """
+const { startRedouble, findBinary } = require('redouble');
+const Redis = require('ioredis');
+startRedouble().then(async (server) => {
+  const client = new Redis(server.url);
+  console.log(await client.ping(), findBinary());
+  client.disconnect();
+  await server.stop();
+});
+"""
+
+TOOLS = ["pnpm@10.34.9", "@yarnpkg/cli-dist@4.18.1"]
+
+
+def other_project(place: Place, name: str, more: dict) -> Path:
+    """A project that another package manager is to install. The platforms' packages, which no registry may have, are files."""
+    tools = place.folder / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        (tools / "package.json").write_text('{"private": true}')
+        place.run("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", *TOOLS, folder=tools)
+    folder = place.folder / name
+    folder.mkdir()
+    wanted = {"redouble": f"file:{place.main}", "ioredis": "5.11.1"}
+    (folder / "package.json").write_text(json.dumps({"private": True, "devDependencies": wanted} | more))
+    (folder / "program.cjs").write_text(PROGRAM)
+    return folder
+
+
+@story
+def pnpm_installs_it_and_its_server_starts(place: Place) -> None:
+    folder = other_project(place, "pnpm", {})
+    (folder / "pnpm-workspace.yaml").write_text(f"overrides:\n  redouble-linux-x64: 'file:{place.platform}'\n")
+    pnpm = ["node", str(place.folder / "tools" / "node_modules" / "pnpm" / "bin" / "pnpm.cjs")]
+    place.run(*pnpm, "install", "--ignore-scripts", folder=folder, XDG_CACHE_HOME=str(place.temporary()))
+    check("PONG" in place.run("node", "program.cjs", folder=folder), "no PONG")
+    said = place.run(*pnpm, "exec", "redouble", "--version", folder=folder)
+    check("Redis server v=" in said, said)
+
+
+@story
+def yarn_keeps_the_program_out_of_its_archives_under_plug_and_play(place: Place) -> None:
+    platforms = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64"]
+    files = {f"redouble-{platform}": f"file:{place.platform}" for platform in platforms}
+    folder = other_project(place, "yarn", {"resolutions": files})
+    (folder / "yarn.lock").write_text("")
+    (folder / ".yarnrc.yml").write_text("nodeLinker: pnp\nenableScripts: false\nenableTelemetry: false\n")
+
+    def of_npm(setting: str) -> str:
+        return place.run("npm", "config", "get", setting).strip().split("\n")[-1]
+
+    env = {"YARN_NPM_REGISTRY_SERVER": of_npm("registry").rstrip("/"), "YARN_ENABLE_GLOBAL_CACHE": "false"}
+    if (certificates := of_npm("cafile")) not in ("null", "undefined", ""):
+        env["YARN_HTTPS_CA_FILE_PATH"] = certificates
+    yarn = ["node", str(place.folder / "tools" / "node_modules" / "@yarnpkg" / "cli-dist" / "bin" / "yarn.js")]
+    place.run(*yarn, "install", "--no-immutable", folder=folder, **env)
+    said = place.run(*yarn, "node", "program.cjs", folder=folder, **env)
+    check("PONG" in said and "/.yarn/unplugged/redouble-linux-x64" in said, said)
+    said = place.run(*yarn, "redouble", "--version", folder=folder, **env)
+    check("Redis server v=" in said, said)
 
 
 @story
