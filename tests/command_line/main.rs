@@ -7,6 +7,7 @@ mod audit;
 mod grammar;
 mod launch;
 mod persistence;
+mod redis_cli;
 mod rename_command;
 mod report;
 mod run;

@@ -21,7 +21,7 @@ use value::Value;
 use crate::base::clock::Clock;
 use crate::base::error::plain;
 use crate::base::profile::Profile;
-use crate::protocol::{quote, split_line};
+use crate::protocol::{parse_integer, quote, split_line};
 
 use super::{messages, print_error, print_line};
 
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &[OsString], profile: &Profile) -> ExitCode {
     };
     let ended = match task {
         Task::Command(words) => session.run_command(words),
-        Task::Lines => return session.run_lines(),
+        Task::Lines => session.run_lines(),
         Task::Script { file, words } => match std::fs::read(&file) {
             Ok(script) => session.run_script(script, words),
             Err(error) => {
@@ -145,35 +145,38 @@ impl Session {
     }
 
     /// Runs the lines of standard input as commands, behind a prompt if a person types them.
-    fn run_lines(&mut self) -> ExitCode {
+    fn run_lines(&mut self) -> Result<(), Failure> {
         self.is_interactive = true;
         let has_prompt = io::stdin().is_terminal();
         // What fails is tried again for every command.
         let _ = self.connect();
         let mut input = io::stdin().lock();
         loop {
-            if has_prompt && print(self.prompt().as_bytes()).is_err() {
-                return ExitCode::FAILURE;
+            if has_prompt {
+                print(self.prompt().as_bytes())?;
             }
             let mut line = Vec::new();
             match input.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return ExitCode::SUCCESS,
+                Ok(0) | Err(_) => return Ok(()),
                 Ok(_) => {}
             }
             let Some(mut words) = split_line(line.trim_ascii_end()) else {
-                if print(b"Invalid argument(s)\n").is_err() {
-                    return ExitCode::FAILURE;
-                }
+                print(b"Invalid argument(s)\n")?;
                 continue;
             };
             let Some(first) = words.first().map(|first| first.to_ascii_lowercase()) else { continue };
             let mut repeat = 1;
-            if words.len() > 1 && first.iter().all(u8::is_ascii_digit) {
-                repeat = leading_number(&first);
-                words.remove(0);
+            if words.len() > 1
+                && let Some(number) = parse_integer(&first)
+            {
+                if number <= 0 {
+                    print(b"Invalid redis-cli repeat command option value.\n")?;
+                    continue;
+                }
+                (repeat, _) = (number, words.remove(0));
             }
             let ended = match (first.as_slice(), words.as_slice()) {
-                (b"quit" | b"exit", _) => return ExitCode::SUCCESS,
+                (b"quit" | b"exit", _) => return Ok(()),
                 (b"help" | b"?", _) => print(HELP.as_bytes()).and_then(|()| print(b"\n")),
                 (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
                 (b"connect", [_, host, port]) => {
@@ -187,7 +190,7 @@ impl Session {
                 (_, words) => self.issue(words, repeat),
             };
             if let Err(Failure::Fatal) = ended {
-                return ExitCode::FAILURE;
+                return Err(Failure::Fatal);
             }
         }
     }

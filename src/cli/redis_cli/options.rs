@@ -148,7 +148,8 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
         warns_of_password: false,
     };
     let (mut host, mut port, mut socket) = ("127.0.0.1".to_owned(), 6379, None);
-    let (mut warns, mut resp2, mut script, mut scans, mut pattern) = (true, false, None, false, None);
+    let (mut warns, mut resp2, mut follows, mut script, mut scans, mut pattern) =
+        (true, false, false, None, false, None);
     let mut rest = arguments;
     while let Some((option, behind)) = rest.split_first() {
         if !option.as_bytes().starts_with(b"-") {
@@ -183,8 +184,8 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
             b"-e" => options.fails_on_error = true,
             b"-2" => resp2 = true,
             b"-3" => options.resp3 = true,
-            // No server of this program redirects.
-            b"-c" => {}
+            // No server of this program redirects, so there is nothing to follow.
+            b"-c" => follows = true,
             b"--raw" => options.layout = Layout::Raw,
             b"--no-raw" => options.layout = Layout::Terminal,
             b"--show-pushes" => options.shows_pushes = arguments.value()?.to_ascii_lowercase().starts_with(b"y"),
@@ -198,6 +199,9 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
             _ => return Err(unrecognized(option)),
         }
         rest = arguments.rest;
+    }
+    if follows && socket.is_some() {
+        return Err("Options -c and -s are mutually exclusive.".to_owned());
     }
     if options.resp3 && resp2 {
         return Err("Options -2 and -3 are mutually exclusive.".to_owned());

@@ -309,7 +309,9 @@ mod tests {
     #[test]
     fn a_directive_with_an_effect_is_not_listed() {
         let text = b"hz 20\nmaxclients 5\nset-proc-title no\ncommandlog-reply-larger-than 5\nsave \"\"";
-        let config = load_over(Config::default(), text, None, Profile::default()).map(|loaded| loaded.config).unwrap_or_default();
+        let config = load_over(Config::default(), text, None, Profile::default())
+            .map(|loaded| loaded.config)
+            .unwrap_or_default();
         let lines = config.without_effect();
         let [own, other] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(own.contains("set-proc-title (") && own.contains("hz ("), "{own}");
