@@ -62,8 +62,9 @@ class Container:
         image.count += 1
         self.id = f"redouble-{os.getpid()}-{image.count}"
         self.folder = image.scratch / self.id
-        shutil.copytree(image.bundle / "rootfs", self.folder / "rootfs", symlinks=True)
-        run(["cp", "-a", f"{image.bundle / 'rootfs'}/.", self.folder / "rootfs"])
+        self.folder.mkdir()
+        # Owners stay, which shutil does not keep.
+        run(["cp", "-a", image.bundle / "rootfs", self.folder])
         for path, text, mode in files:
             target = self.folder / "rootfs" / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
