@@ -129,8 +129,11 @@ def the_action_is_what_github_takes_for_one(runner: Runner):
     assert done.returncode == 0, done.stdout + done.stderr
     # Every input reaches a step.
     text = (ACTION / "action.yml").read_text()
+    page = ACTION.parent.parent / "docs/action.md"
     for name in runner.action["inputs"]:
         assert re.search(rf"inputs\.{name}\b", text), name
+        # The tests may have been copied without the pages.
+        assert not page.exists() or f"`{name}`" in page.read_text(), name
 
 
 @story

@@ -222,6 +222,41 @@ def without_arguments_it_is_a_server_for_everybody_on_the_network(image: Image):
         assert "bye bye" in container.output()
 
 
+@story
+def names_of_other_services_are_found(image: Image):
+    # Docker writes /etc/hosts, and answers for the names of services on a network of compose.
+    files = [("/etc/hosts", "127.0.0.1 localhost\n127.0.0.1 by-table\n", 0o644), ("/etc/resolv.conf", "nameserver 127.0.0.1\n", 0o644)]
+    with Container(image, files=files) as container:
+        container.ready()
+        assert container.says("redis-cli", "-h", "by-table", "ping") == "PONG"
+        names = ["nsenter", "--net", f"--target={container.pid()}", sys.executable, "-c", NAME_SERVER]
+        with subprocess.Popen(names, stdout=subprocess.PIPE) as server:
+            try:
+                server.stdout.readline()
+                assert container.says("redis-cli", "-h", "redis", "ping") == "PONG"
+                assert container.says("redis-cli", "-u", "redis://redis:6379/1", "ping") == "PONG"
+            finally:
+                server.kill()
+        said = container.exec("redis-cli", "-h", "nosuch.invalid", "ping")
+        assert said.returncode == 1 and "Could not connect to Redis at nosuch.invalid:6379: " in said.stderr, said
+
+
+# Answers every question for an address of IPv4 with 127.0.0.1, and those of IPv6 with nothing.
+NAME_SERVER = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+print(flush=True)
+while True:
+    asked, client = server.recvfrom(512)
+    end = asked.index(0, 12) + 5
+    is_ipv4 = asked[end - 4 : end - 2] == bytes([0, 1])
+    answer = b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\x3c\\0\\4\\x7f\\0\\0\\1" if is_ipv4 else b""
+    head = asked[:2] + b"\\x81\\x80\\0\\1\\0" + bytes([is_ipv4]) + b"\\0\\0\\0\\0"
+    server.sendto(head + asked[12:end] + answer, client)
+"""
+
+
 HEALTH = [
     "redis-cli ping",
     "redis-cli ping | grep PONG",
