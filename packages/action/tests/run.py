@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import traceback
 import venv
 from pathlib import Path
 
@@ -318,7 +319,8 @@ def main() -> int:
                 print(f"ok {name}", flush=True)
             except (AssertionError, OSError, ValueError) as error:
                 failed += 1
-                print(f"FAILED {name}\n    {error!r}", flush=True)
+                line = traceback.extract_tb(error.__traceback__)[-1].line
+                print(f"FAILED {name}\n    {line}\n    {error!r}", flush=True)
     return 1 if failed else 0
 
 

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 PATIENCE = 20
@@ -124,6 +125,11 @@ class Container:
         state = run(["runc", "--root", self.folder / "state", "state", self.id])
         return json.loads(state)["pid"]
 
+    def get_address(self, address: str) -> None:
+        """Gives the container an address more, as a network of Docker gives it one."""
+        ip = [self.folder / "rootfs/bin/busybox", "ip", "address", "add", f"{address}/32", "dev", "lo"]
+        run(["nsenter", "--net", f"--target={self.pid()}", *ip])
+
     def stop(self, signal: str = "TERM") -> int:
         """`docker stop`: the status with which the container ends."""
         run(["runc", "--root", self.folder / "state", "kill", self.id, signal])
@@ -215,9 +221,9 @@ def without_arguments_it_is_a_server_for_everybody_on_the_network(image: Image):
         # Process 1 is the server, so that it gets the signals.
         assert "redis-server" in container.says("sh", "-c", "tr '\\0' ' ' < /proc/1/cmdline")
         # As for a container beside it, and as GitLab probes the exposed port of a service.
-        run(["nsenter", "--net", f"--target={container.pid()}", "ip", "address", "add", f"{OUTSIDE}/32", "dev", "lo"])
+        container.get_address(OUTSIDE)
         assert container.says("redis-cli", "-h", OUTSIDE, "ping") == "PONG"
-        assert container.shell(f"nc -z -w 1 {OUTSIDE} 6379").returncode == 0
+        assert container.shell(f"echo QUIT | nc {OUTSIDE} 6379").stdout == "+OK\n"
         assert container.stop() == 0, container.output()
         assert "bye bye" in container.output()
 
@@ -277,16 +283,14 @@ HEALTH = [
     "redis-cli -e set health ok",
     "redis-cli info replication | grep role:master",
     "valkey-cli ping",
-    "nc -z localhost 6379",
-    "echo PING | nc -w 1 127.0.0.1 6379 | grep PONG",
-    "printf 'PING\\r\\n' | nc -w 1 localhost 6379 | grep -c PONG",
+    "printf 'PING\\r\\nQUIT\\r\\n' | nc 127.0.0.1 6379 | grep PONG",
     "exec redis-cli ping",
 ]
 
 
 @story
 def health_commands_work_with_and_without_a_shell(image: Image):
-    with Container(image, env=["REDIS_PASSWORD="]) as container:
+    with Container(image, env=["REDIS_PASSWORD=secret"]) as container:
         container.ready()
         test = image.config["config"]["Healthcheck"]["Test"]
         assert container.exec(*test[1:]).returncode == 0
@@ -320,7 +324,7 @@ COMMANDS = [
     (["/bin/sh", "-c", "redis-server --maxmemory ${LIMIT:-7mb}"], {}, "maxmemory", "7340032"),
     (["bash", "-c", "[[ -n $LIMIT ]] && redis-server --maxmemory $LIMIT"], {"env": ["LIMIT=7mb"]}, "maxmemory", "7340032"),
     (None, {"env": ["REDOUBLE_ARGS=--maxmemory 7mb --locks 'a b*'"]}, "maxmemory", "7340032"),
-    (None, {"env": ["REDOUBLE_ARGS=--locks 'a b*' --locks c"]}, "locks", "a b*"),
+    (None, {"env": ["REDOUBLE_ARGS=--locks 'a b*' --locks c"]}, "locks", '"a b*" "c"'),
     (None, {"env": ["VALKEY_EXTRA_FLAGS=--maxmemory 7mb"]}, "maxmemory", "7340032"),
     (["--maxmemory", "7mb"], {"entrypoint": ["redis-server"]}, "maxmemory", "7340032"),
     (["--maxmemory", "7mb"], {"entrypoint": ["/usr/local/bin/docker-entrypoint.sh"]}, "maxmemory", "7340032"),
@@ -413,7 +417,7 @@ def testcontainers_for_go(image: Image):
     with Container(image, ["--loglevel", "verbose"], entrypoint=["valkey-server"]) as container:
         container.ready()
         assert "* " + READY in container.output()
-        run(["nsenter", "--net", f"--target={container.pid()}", "ip", "address", "add", f"{OUTSIDE}/32", "dev", "lo"])
+        container.get_address(OUTSIDE)
         assert container.says("valkey-cli", "-h", OUTSIDE, "ping") == "PONG"
 
 
@@ -428,8 +432,8 @@ def testcontainers_for_node(image: Image):
         said = container.exec("/tmp/import.sh", "secret")
         assert said.returncode == 0 and "ERR" not in said.stdout and "Imported" in said.stdout, said
         assert container.says("redis-cli", "--no-auth-warning", "-a", "secret", "get", "user:1") == '{"name": "A B"}'
-        for check in ["cat /proc/net/tcp* | awk '{print $2}' | grep -i :18eb", "nc -vz -w 1 localhost 6379"]:
-            assert container.shell(check).returncode == 0, check
+        # The module takes one of three checks for enough.
+        assert container.shell("cat /proc/net/tcp* | awk '{print $2}' | grep -i :18eb").returncode == 0
     with Container(image) as container:
         container.ready()
         assert "connected_clients:1" in container.says("redis-cli", "info", "clients")
@@ -509,7 +513,8 @@ def main() -> int:
                 print(f"ok {name}", flush=True)
             except (AssertionError, OSError, subprocess.SubprocessError) as error:
                 failed += 1
-                print(f"FAILED {name}\n    {error!r}", flush=True)
+                line = traceback.extract_tb(error.__traceback__)[-1].line
+                print(f"FAILED {name}\n    {line}\n    {error!r}", flush=True)
     return 1 if failed else 0
 
 
