@@ -169,7 +169,18 @@ struct Query<'a> {
     store_distance: bool,
 }
 
-const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
+/// The first Valkey that names the member that is not there.
+const NAMES_MEMBER: Since = Since::valkey(9, 0, 0);
+
+/// The error for a center that is not in the set. Valkey prints the member as a C string, which ends at a zero byte.
+#[cold]
+fn no_such_member(profile: &Profile, member: &[u8]) -> CommandError {
+    if !profile.has(NAMES_MEMBER) {
+        return CommandError::fixed("ERR could not decode requested zset member");
+    }
+    let shown = member.split(|&byte| byte == 0).next().unwrap_or_default();
+    CommandError::new([b"ERR member ", shown, b" does not exist"].concat())
+}
 
 fn georadius<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bool) -> CommandResult<'v> {
     let key = args.key()?;
@@ -187,7 +198,7 @@ fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bo
     let mut query = Query::new();
     query.from_member = true;
     if let Some(set) = set {
-        query.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+        query.center = Some(position_of(set, member).ok_or_else(|| no_such_member(args.profile(), member))?);
         query.shape = Some(parse_circle(args)?);
     } else {
         // Radius and unit are not checked when the key is absent.
@@ -341,7 +352,7 @@ impl<'a> Query<'a> {
         {
             let member = args.bytes()?;
             if let Some(set) = set {
-                self.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+                self.center = Some(position_of(set, member).ok_or_else(|| no_such_member(args.profile(), member))?);
             }
             self.from_member = true;
         } else if behind >= 2 && search && !polygon && !self.from_member && args.take("FROMLONLAT") {

@@ -65,13 +65,14 @@ impl Engine {
             // What the evictions have to tell this client is about what was there before its command.
             session.client.take_mail(out);
         }
-        session.out_of_memory = state == MemoryState::Exceeded;
-        if session.out_of_memory
+        let is_exhausted = state == MemoryState::Exceeded;
+        if is_exhausted
             && (transaction::may_grow(session, spec, &self.instance.profile)
                 || transaction::may_run_scripts(session, spec) && self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
+        self.instance.note_out_of_memory(is_exhausted);
         Ok(())
     }
 

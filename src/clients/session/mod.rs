@@ -42,8 +42,6 @@ pub struct Session {
     pub transaction: Option<Transaction>,
     pub watching: Watching,
     pub tracking: SessionTracking,
-    /// Memory was above its limit, and nothing could be evicted, when the last command began that was checked for that.
-    pub out_of_memory: bool,
     /// EXEC or a script runs commands inside itself: none of them may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
@@ -148,7 +146,6 @@ impl Session {
             transaction: None,
             watching: Watching::default(),
             tracking: SessionTracking::default(),
-            out_of_memory: false,
             executing: false,
             messages_ahead: Vec::new(),
             messages_behind: Vec::new(),

@@ -36,6 +36,9 @@ const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
 
+/// So many bytes of an error that a script has made are searched for the end of its code.
+const LONGEST_CODE: usize = 31;
+
 /// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
@@ -109,7 +112,7 @@ impl Local {
     ) -> Result<(), CommandError> {
         let ScriptContext { view, interpreters, yielder } = context;
         let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
-        self.admit_script(session, script.flags, read_only)?;
+        self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_run_state();
         let caller = ScriptHost {
@@ -202,13 +205,8 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether memory was above its limit when the request began that the session runs.
-    fn is_out_of_memory(&self, session: &Session) -> bool {
-        session.out_of_memory && self.instance.config.live().max_memory.load(Ordering::Relaxed) != 0
-    }
-
     /// Checks whether a script may start, by its flags.
-    fn admit_script(&self, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
@@ -218,7 +216,7 @@ impl Local {
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
-        if !flags.allow_oom && self.is_out_of_memory(session) {
+        if !flags.allow_oom && self.instance.is_out_of_memory() {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
@@ -356,7 +354,7 @@ impl ScriptHost<'_, '_, '_> {
         }
         // A script that has written is not stopped in the middle.
         let may_grow = self.may_grow || self.has_written.get();
-        if !may_grow && flags.contains(&Flag::DenyOom) && self.local.is_out_of_memory(session) {
+        if !may_grow && flags.contains(&Flag::DenyOom) && instance.is_out_of_memory() {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         if spec.has_flag(Flag::Write) {
@@ -521,8 +519,10 @@ impl Host for ScriptHost<'_, '_, '_> {
     fn answer_error(&self, line: &[u8], is_counted: bool) {
         self.has_failed.set(true);
         if !is_counted {
-            let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-            self.local.instance.stats.count_error(code);
+            // As in Redis, only what stands before a space is a code, and only near the beginning.
+            let line = line.trim_ascii_end();
+            let space = line.iter().take(LONGEST_CODE).position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+            self.local.instance.stats.count_error(space.map_or(b"ERR", |end| &line[..end]));
         }
     }
 }
