@@ -1,12 +1,13 @@
 //! A connection to a server, with blocking reads and writes.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 
 use super::options::Address;
 use super::value::{Value, read_value};
 use crate::base::error::plain;
+use crate::base::host;
 
 pub(super) struct Connection {
     input: BufReader<Box<dyn Read>>,
@@ -58,10 +59,12 @@ impl Connection {
 }
 
 /// The addresses of a host. Those of IPv6 are tried only if it has no others.
+///
+/// What this machine knows itself needs no C library. Other names are asked of its resolver, because a client is given the
+/// names of other machines. In a static binary that works where names come from files and DNS, as in the image.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    // A machine without a file of hosts knows this name, too.
-    if host.eq_ignore_ascii_case("localhost") {
-        return Ok(vec![(IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()]);
+    if let Ok(address) = host::resolve(host) {
+        return Ok(vec![(address, port).into()]);
     }
     let (first, last): (Vec<_>, Vec<_>) = (host, port).to_socket_addrs()?.partition(SocketAddr::is_ipv4);
     Ok(if first.is_empty() { last } else { first })
