@@ -285,7 +285,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::base::profile::Profile;
-    use crate::clients::config::load;
+    use crate::clients::config::load_over;
 
     #[test]
     fn every_name_is_that_of_one_directive() {
