@@ -50,6 +50,9 @@ const CLIENT: Command = Command::container(
 );
 
 const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
+/// Valkey 9 runs them while a slow script runs.
+const AT_ANY_TIME: &[(Since, &[Flag])] = &[(VALKEY_9, &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy])];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
 
 // ---- the own connection
@@ -62,6 +65,7 @@ const ID: Command = Command::new(
         since: Since::redis(5, 0, 0),
         arity: Arity::Exactly(2),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("ID")
     },
@@ -79,6 +83,7 @@ const GETNAME: Command = Command::new(
         since: Since::redis(2, 6, 9),
         arity: Arity::Exactly(2),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("GETNAME")
     },
@@ -98,6 +103,7 @@ const SETNAME: Command = Command::new(
         since: Since::redis(2, 6, 9),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         later_tips: ON_EVERY_NODE,
         names_client: true,
@@ -121,6 +127,7 @@ const SETINFO: Command = Command::new(
         since: Since::redis(7, 2, 0),
         arity: Arity::Exactly(4),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         ..CommandSpec::new("SETINFO")
@@ -148,6 +155,7 @@ const NO_EVICT: Command = Command::new(
         since: Since::redis(7, 0, 0),
         arity: Arity::Exactly(3),
         flags: ADMIN,
+        later_flags: &[(VALKEY_9, &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy])],
         categories: &[Category::Connection],
         ..CommandSpec::new("NO-EVICT")
     },
@@ -167,6 +175,7 @@ const NO_TOUCH: Command = Command::new(
         since: Since::redis(7, 2, 0),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("NO-TOUCH")
     },
@@ -216,8 +225,8 @@ const REPLY: Command = Command::new(
         since: Since::redis(3, 2, 0),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: &[(VALKEY_9, &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy])],
         categories: &[Category::Connection],
-        refused_in_transaction_by_valkey_9: true,
         ..CommandSpec::new("REPLY")
     },
 );
@@ -462,6 +471,8 @@ fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     allow_at_most(2, args)?;
     let id = args.bytes()?;
     let with_error = match () {
+        // Valkey 9 ignores the reason if more follows.
+        () if args.left() > 1 => false,
         () if args.take("ERROR") => true,
         () if args.take("TIMEOUT") || args.is_empty() => false,
         () => return Err(CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),

@@ -313,6 +313,7 @@ const SELECT: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::Exactly(2),
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        later_flags: &[(Since::valkey(9, 0, 0), &[Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy])],
         categories: &[Category::Connection],
         databases: DatabaseArgs::Selected,
         ..CommandSpec::new("SELECT")

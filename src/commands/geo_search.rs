@@ -20,6 +20,8 @@ pub(super) const ROWS: &[Command] =
 
 const COMPLEXITY: &str = "O(N+log(M)) for N places near the area searched, of M in the set";
 const RADIUS_FLAGS: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::MovableKeys];
+/// Valkey 9 says that a request decides about these keys.
+const STORES: &[(Since, &[&str])] = &[(Since::valkey(9, 0, 0), &["OW", "update", "variable_flags"])];
 const READ: KeySpec = KeySpec::one(1, &["RO", "access"]);
 
 const GEORADIUS: Command = Command::new(
@@ -34,8 +36,8 @@ const GEORADIUS: Command = Command::new(
         arity: Arity::AtLeast(6),
         keys: &[
             READ,
-            KeySpec::after_keyword("STORE", 6, &["OW", "update"]),
-            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 6, &["OW", "update"]).with_later_flags(STORES),
+            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]).with_later_flags(STORES),
         ],
         flags: RADIUS_FLAGS,
         categories: &[Category::Geo],
@@ -68,8 +70,8 @@ const GEORADIUSBYMEMBER: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[
             READ,
-            KeySpec::after_keyword("STORE", 5, &["OW", "update"]),
-            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 5, &["OW", "update"]).with_later_flags(STORES),
+            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]).with_later_flags(STORES),
         ],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         name: "GEORADIUSBYMEMBER",

@@ -197,7 +197,7 @@ const HSETEX: Command = Command::new(
         group: Group::Hash,
         since: SINCE,
         arity: Arity::AtLeast(6),
-        keys: &[KeySpec::one(1, &["RW", "update"])],
+        keys: &[KeySpec::one(1, &["RW", "update"]).with_later_flags(&[(Since::valkey(9, 0, 0), &["RW", "insert"])])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Hash],
         ..CommandSpec::new("HSETEX")

@@ -11,7 +11,7 @@ use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, Words};
-use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group};
 
 /// The first Valkey that names the refused command in a transaction's error, and that checks the password first.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
@@ -98,15 +98,12 @@ impl Engine {
     }
 
     fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
-        if !self.instance.profile.has(VALKEY_9) {
-            let forbidden = spec.has_flag(Flag::NoMulti);
-            return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
-        }
-        if !spec.has_flag(Flag::NoMulti)
-            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
-            && !spec.refused_in_transaction_by_valkey_9
-        {
+        let profile = &self.instance.profile;
+        if !spec.flags_in(profile).contains(&Flag::NoMulti) {
             return Ok(());
+        }
+        if !profile.has(VALKEY_9) {
+            return Err(CommandError::NOT_IN_TRANSACTION);
         }
         let name = self.table.full_name(spec);
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
@@ -124,7 +121,8 @@ impl Engine {
     /// The error for a command while a slow script runs.
     #[cold]
     pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
-        let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
+        let busy = self.instance.active_hooks.has(Hook::SlowScript)
+            && !spec.flags_in(&self.instance.profile).contains(&Flag::AllowBusy);
         busy.then(|| self.busy_error())
     }
 

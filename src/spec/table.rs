@@ -240,6 +240,12 @@ impl Table {
         self.resolve_sub(spec, words)
     }
 
+    /// The error for a request whose subcommand does not exist, if that is so.
+    pub fn unknown_subcommand(&self, words: Words<'_>) -> Option<CommandError> {
+        let container = self.row(words.get(0)?)?.spec;
+        container.is_container.then(|| self.resolve(words).err()).flatten()
+    }
+
     /// Resolves a request to its row without checking the arity.
     pub fn row_of(&self, words: Words<'_>) -> Option<ResolvedRow> {
         let &Row { spec, id, ref subcommands, .. } = self.row(words.get(0)?)?;

@@ -171,6 +171,7 @@ alone! {
     valkey_command_log
     valkey_cluster
     valkey_connection
+    valkey_details
     valkey_field_times
     valkey_inline
     valkey_locks

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::Instance;
 use crate::clients::session::Client;
-use crate::data::keyspace::{COUNTS_USES, EvictionPolicy, OWN_INTEGERS, SUMS_MEMORY};
+use crate::data::keyspace::{COUNTS_USES, EMBEDS_KEYS, EvictionPolicy, OWN_INTEGERS, SUMS_MEMORY};
 use crate::powers::Hook;
 
 /// What an empty server without clients reports, about as much as Redis. The machine's own figure differs from run to run.
@@ -71,7 +71,7 @@ impl Instance {
         settings.frequency.log_factor.store(config.number("lfu-log-factor"), Ordering::Relaxed);
         settings.frequency.decay_time.store(config.number("lfu-decay-time"), Ordering::Relaxed);
         let is_limited = live.max_memory.load(Ordering::Relaxed) != 0;
-        let own_integers = is_limited && (policy.is_lru() || policy.is_lfu());
+        let own_integers = self.profile.has(EMBEDS_KEYS) || is_limited && (policy.is_lru() || policy.is_lfu());
         [(policy.is_lfu(), COUNTS_USES), (own_integers, OWN_INTEGERS), (is_limited, SUMS_MEMORY)]
             .into_iter()
             .filter_map(|(is_wanted, bit)| is_wanted.then_some(bit))

@@ -48,6 +48,7 @@ use store::{FEW_SHARDS, MANY_SHARDS};
 use waiters::Waiters;
 use watch::Watchers;
 
+pub use encoding::EMBEDS_KEYS;
 pub use entry::Entry;
 pub use eviction::{EvictionPolicy, EvictionPool, EvictionSettings};
 pub use hash::{Hash, HashLimits};

@@ -10,7 +10,7 @@ use super::Local;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
@@ -38,6 +38,9 @@ const NO_ROOM_FOR_SCRIPT: CommandError =
 
 /// So many bytes of an error that a script has made are searched for the end of its code.
 const LONGEST_CODE: usize = 31;
+
+/// The first Valkey that names an unknown subcommand to scripts as to clients.
+const NAMES_SUBCOMMAND: Since = Since::valkey(9, 0, 0);
 
 /// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
@@ -396,7 +399,9 @@ impl ScriptHost<'_, '_, '_> {
         let checked = match found {
             None => {
                 front.count_unsupported(words);
-                Err(texts::unknown_command(&local.instance.profile))
+                let profile = &local.instance.profile;
+                let named = profile.has(NAMES_SUBCOMMAND).then(|| local.table.unknown_subcommand(words)).flatten();
+                Err(named.unwrap_or_else(|| texts::unknown_command(profile)))
             }
             Some(row) => self
                 .admit(session, row.spec, words)
