@@ -2,7 +2,8 @@
 # What the container runs: the arguments of `docker run`, of `command:` and the like, as the image of Redis takes them.
 set -e
 
-case "${1:-redis-server}" in
+[ $# -gt 0 ] || set -- redis-server
+case "$1" in
     # Flags, or a configuration file: they are the server's.
     -* | *.conf) set -- redis-server "$@" ;;
     # The subcommands need no `redouble` in front of them.
@@ -10,13 +11,11 @@ case "${1:-redis-server}" in
 esac
 
 case "$1" in
-    redis-server | valkey-server | */redis-server | */valkey-server | redouble)
+    redis-server | valkey-server | */redis-server | */valkey-server)
         # For services whose command cannot be given, as those of GitHub Actions. Quotes in it hold words together.
-        if [ "$1" != redouble ]; then
-            eval "set -- \"\$@\" ${REDOUBLE_ARGS:-}"
-            # What the image of Valkey reads.
-            [ -z "${VALKEY_EXTRA_FLAGS:-}" ] || set -- "$@" $VALKEY_EXTRA_FLAGS
-        fi
+        eval "set -- \"\$@\" ${REDOUBLE_ARGS:-}"
+        # What the image of Valkey reads, which splits it at blanks.
+        set -- "$@" ${VALKEY_EXTRA_FLAGS:-}
         ;;
 esac
 

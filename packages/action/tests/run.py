@@ -298,7 +298,7 @@ def main() -> int:
         if "REDOUBLE_ACTION_TOOLS" not in os.environ:
             venv.create(tools, with_pip=True)
             python = Path(tools) / "bin/python"
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "check-jsonschema"], check=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "check-jsonschema"], check=True)
             environment = os.environ | {"REDOUBLE_ACTION_TOOLS": tools}
             return subprocess.run([python, *sys.argv], env=environment).returncode
         [archive] = Path(sys.argv[1]).rglob(f"redouble-*-{MACHINE}-linux.tar.gz")

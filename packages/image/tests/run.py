@@ -325,7 +325,9 @@ def a_server_that_is_not_there_is_unhealthy(image: Image):
 
 # What compose files, services and people give as command and entrypoint, and a setting that shows it arrived.
 COMMANDS = [
+    ([], {}, "port", "6379"),
     (["redis-server"], {}, "port", "6379"),
+    (["redis-server"], {"env": ["REDOUBLE_ARGS=--maxmemory 7mb"]}, "maxmemory", "7340032"),
     (["redis-server", "--appendonly", "yes"], {}, "appendonly", "yes"),
     (["redis-server", "--save", "60", "1", "--loglevel", "warning"], {}, "save", "60 1"),
     (["--save", "60", "1"], {}, "save", "60 1"),
