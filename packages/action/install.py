@@ -1,4 +1,4 @@
-"""The step that brings redouble: what `binary` names, a release for this runner, or a build of the action's own source."""
+"""The step that brings redouble: what `binary` names, a release for this runner, or a build of the action's source."""
 
 import hashlib
 import io
@@ -74,7 +74,7 @@ def own_version() -> str:
 def downloaded(version: str) -> Path:
     system, machine = SYSTEMS.get(platform.system()), MACHINES.get(platform.machine().lower())
     if not system or not machine:
-        fail(f"there is no redouble for {platform.system()} on {platform.machine()}: Linux and macOS, x86_64 and arm64 only")
+        fail(f"redouble runs on Linux and macOS, x86_64 and arm64; this is {platform.system()} on {platform.machine()}")
     name = f"redouble-{version}-{machine}-{system}"
     place = folder() / name
     if (place / "redouble").is_file():

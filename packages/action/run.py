@@ -20,7 +20,9 @@ def main() -> int:
     audit = setting("AUDIT") or "error"
     if audit not in ("error", "warn", "off"):
         fail(f"audit: {audit} is neither error nor warn nor off")
-    wanted = {name: Path(setting(name)) for name in FILES if setting(name) and (audit != "off" or name not in OF_THE_AUDIT)}
+    wanted = {
+        name: Path(setting(name)) for name in FILES if setting(name) and (audit != "off" or name not in OF_THE_AUDIT)
+    }
     for path in wanted.values():
         path.parent.mkdir(parents=True, exist_ok=True)
         # What a step before this one wrote is not its result.

@@ -38,11 +38,11 @@ NAMES = ["redis-server", "redis-cli", "valkey-server", "valkey-cli"]
 
 # Tools of busybox: what health checks, init scripts and people with `docker exec` use.
 TOOLS = """
-[ [[ ash awk base64 basename cat chgrp chmod chown clear cmp cp cut date dd df diff dirname du echo egrep env expr false
-fgrep find free fold grep gunzip gzip head hexdump hostname id ip kill killall less ln ls md5sum mkdir mkfifo mktemp more
-mv nc netstat nl nproc nslookup od paste pidof ping printf ps pwd readlink realpath rm rmdir sed seq setsid sh sha256sum
-sleep sort split stat strings stty sync tac tail tar tee telnet test time timeout top touch tr true tty uname uniq unlink
-uptime usleep vi wc wget which who whoami xargs xxd yes zcat
+[ [[ ash awk base64 basename cat chgrp chmod chown clear cmp cp cut date dd df diff dirname du echo egrep env expr
+false fgrep find free fold grep gunzip gzip head hexdump hostname id ip kill killall less ln ls md5sum mkdir mkfifo
+mktemp more mv nc netstat nl nproc nslookup od paste pidof ping printf ps pwd readlink realpath rm rmdir sed seq
+setsid sh sha256sum sleep sort split stat strings stty sync tac tail tar tee telnet test time timeout top touch tr
+true tty uname uniq unlink uptime usleep vi wc wget which who whoami xargs xxd yes zcat
 """.split()
 
 # Scripts that ask for bash get busybox's shell, which knows [[ ]], $(...), ${a/b/c} and arithmetic, but no arrays.
@@ -179,7 +179,9 @@ def layer_of(binary: Path, busybox: bytes, notices: dict[str, bytes], made: int)
         add_folder(tar, "tmp", 0o1777, made)
         add_folder(tar, "root", 0o700, made)
         add_folder(tar, "data", 0o755, made, owner=USER)
-        notices = notices | {f"redouble/{name}": (ROOT / name).read_bytes() for name in ["LICENSE-APACHE", "LICENSE-MIT"]}
+        notices = notices | {
+            f"redouble/{name}": (ROOT / name).read_bytes() for name in ["LICENSE-APACHE", "LICENSE-MIT"]
+        }
         for folder in ["usr/share", "usr/share/doc", *(f"usr/share/doc/{Path(name).parent}" for name in notices)]:
             if folder not in tar.getnames():
                 add_folder(tar, folder, 0o755, made)
@@ -214,8 +216,9 @@ def find_busybox(platform, scratch: Path) -> tuple[Path, dict[str, bytes]]:
 
 
 SOURCE = """\
-/bin/busybox is a program of its own, under the GNU General Public License, version 2. It is Debian's package busybox-static,
-unchanged; `busybox` without arguments names its version. Its source is Debian's source package busybox of that version:
+/bin/busybox is a program of its own, under the GNU General Public License, version 2. It is Debian's package
+busybox-static, unchanged; `busybox` without arguments names its version. Its source is Debian's source package busybox
+of that version:
 
     apt-get source busybox
 """

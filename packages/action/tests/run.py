@@ -84,11 +84,17 @@ class Played:
         env = {name: os.environ[name] for name in ["HOME", "PATH"] if name in os.environ}
         env["PATH"] = self.path + env["PATH"]
         env |= {name: str(file) for name, file in files.items()} | self.variables
-        env |= {"GITHUB_ACTION_PATH": str(ACTION), "GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(folder / "temp")} | environment
+        env |= {
+            "GITHUB_ACTION_PATH": str(ACTION),
+            "GITHUB_ACTIONS": "true",
+            "RUNNER_TEMP": str(folder / "temp"),
+        } | environment
         env |= {name: self.filled(str(value)) for name, value in step.get("env", {}).items()}
         where = folder / self.filled(step.get("working-directory", "."))
         script = self.filled(step["run"])
-        done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=where, env=env, capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", script], cwd=where, env=env, capture_output=True, text=True
+        )
         self.failed = self.failed or done.returncode != 0
         self.said += done.stdout + done.stderr
         written = files["GITHUB_OUTPUT"].read_text()
@@ -185,7 +191,10 @@ def inputs_become_the_flags_of_run(runner: Runner):
     (runner.folder / "sub").mkdir(exist_ok=True)
     (runner.folder / "sub/seed.txt").write_text("SET seeded yes\n")
     (runner.folder / "sub/known.txt").write_text("* lock:* known here\n")
-    script = 'redis-cli -u $REDIS_URL get seeded\nredis-cli -u $REDIS_URL info server | grep redis_version\necho "$PWD"\n' + MISUSE
+    script = (
+        'redis-cli -u $REDIS_URL get seeded\nredis-cli -u $REDIS_URL info server | grep redis_version\necho "$PWD"\n'
+        + MISUSE
+    )
     played = runner.play(
         run=script,
         working_directory="sub",
@@ -298,7 +307,10 @@ def main() -> int:
         if "REDOUBLE_ACTION_TOOLS" not in os.environ:
             venv.create(tools, with_pip=True)
             python = Path(tools) / "bin/python"
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "check-jsonschema"], check=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "check-jsonschema"],
+                check=True,
+            )
             environment = os.environ | {"REDOUBLE_ACTION_TOOLS": tools}
             return subprocess.run([python, *sys.argv], env=environment).returncode
         [archive] = Path(sys.argv[1]).rglob(f"redouble-*-{MACHINE}-linux.tar.gz")
