@@ -14,6 +14,7 @@ use super::support::wire::Wire;
 pub const STORIES: &[(&str, Story)] = &[
     ("the sums beside the files are true", sums_are_true),
     ("the archive holds the program and the licences in a folder of its name", archive_holds_what_is_expected),
+    ("the program holds no resolver that would load libraries when it runs", holds_no_resolver),
     ("the program tells its version, how it was built, and its profile", tells_its_version),
 ];
 
@@ -30,8 +31,8 @@ pub const IN_AN_EMPTY_ROOT: &[(&str, Story)] = &[
 fn sums_are_true(environment: &Environment) -> Result<(), String> {
     let mut check = Command::new("sha256sum");
     run(check.args(["--check", "--strict", "--quiet", "SHA256SUMS"]).current_dir(environment.files()))?;
-    let listed = fs::read_to_string(environment.files().join("SHA256SUMS")).map_err(|error| error.to_string())?;
-    let files = fs::read_dir(environment.files()).map_err(|error| error.to_string())?;
+    let listed = fs::read_to_string(environment.files().join("SHA256SUMS")).map_err(said)?;
+    let files = fs::read_dir(environment.files()).map_err(said)?;
     for name in files.filter_map(|file| file.ok()?.file_name().into_string().ok()) {
         let is_listed = listed.lines().any(|line| line.ends_with(&format!("  {name}")));
         if !is_listed && name != "SHA256SUMS" && !name.starts_with('.') {
@@ -44,12 +45,20 @@ fn sums_are_true(environment: &Environment) -> Result<(), String> {
 fn archive_holds_what_is_expected(environment: &Environment) -> Result<(), String> {
     let binary = environment.binary()?;
     let folder = binary.parent().ok_or("no folder")?;
-    let mode = fs::metadata(&binary).map_err(|error| error.to_string())?.permissions().mode();
+    let mode = fs::metadata(&binary).map_err(said)?.permissions().mode();
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     check(name.starts_with("redouble-") && mode & 0o111 == 0o111, || format!("{name}, mode {mode:o}"))?;
     ["LICENSE-MIT", "LICENSE-APACHE", "README.md"]
         .iter()
         .try_for_each(|name| check(folder.join(name).is_file(), || format!("there is no {name}")))
+}
+
+/// glibc's resolver, which a static program cannot have, reads this file before it loads anything.
+fn holds_no_resolver(environment: &Environment) -> Result<(), String> {
+    let binary = fs::read(environment.binary()?).map_err(said)?;
+    let name = b"/etc/gai.conf";
+    let is_there = binary.windows(name.len()).any(|bytes| bytes == name);
+    check(!is_there, || "getaddrinfo is linked: look names up with src/base/host.rs".to_owned())
 }
 
 fn tells_its_version(environment: &Environment) -> Result<(), String> {
@@ -62,6 +71,10 @@ fn tells_its_version(environment: &Environment) -> Result<(), String> {
             && second.starts_with(&format!("redouble {version} {}-", std::env::consts::ARCH))
             && second.contains(linked) && second.ends_with(", profile redis-7.0"));
     check(is_right, || said.clone())
+}
+
+fn said(error: impl ToString) -> String {
+    error.to_string()
 }
 
 fn check(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
@@ -77,7 +90,7 @@ struct Root {
 impl Root {
     fn new(environment: &Environment, name: &str) -> Result<Self, String> {
         let folder = environment.empty(name)?;
-        fs::copy(environment.binary()?, folder.join("redouble")).map_err(|error| error.to_string())?;
+        fs::copy(environment.binary()?, folder.join("redouble")).map_err(said)?;
         Ok(Self { folder, servers: Vec::new() })
     }
 
@@ -114,10 +127,6 @@ impl Drop for Root {
             let _ = server.wait();
         }
     }
-}
-
-fn said(error: impl ToString) -> String {
-    error.to_string()
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -17,6 +17,7 @@ mod environment;
 mod publishing;
 mod scripts;
 
+use std::panic;
 use std::process::ExitCode;
 
 use environment::Environment;
@@ -69,7 +70,8 @@ impl Report {
     fn tell_all(&mut self, environment: &Environment, stories: &[(&str, Story)]) {
         for (name, story) in stories {
             if self.wants(name) {
-                let result = story(environment);
+                let result = panic::catch_unwind(|| story(environment));
+                let result = result.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
                 println!("{} {name}", if result.is_ok() { "ok" } else { "FAILED" });
                 self.count(name, result);
             }

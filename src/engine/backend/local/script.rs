@@ -11,7 +11,6 @@ use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::{Profile, Since};
-use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -66,7 +65,7 @@ impl Local {
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
-        view.set_touch(!session.no_touch);
+        super::attribute(&mut view, session);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
         let error = self.run_script_within(front, session, context, which, args, out);
@@ -216,6 +215,9 @@ impl Local {
         if read_only {
             return Err(WRITES);
         }
+        if let Some(error) = self.instance.failed_save() {
+            return Err(error);
+        }
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -351,6 +353,12 @@ impl ScriptHost<'_, '_, '_> {
         let instance = &self.local.instance;
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
+        }
+        if spec.has_flag(Flag::Write)
+            && !self.has_written.get()
+            && let Some(error) = instance.failed_save()
+        {
+            return Err(error);
         }
         if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
@@ -495,13 +503,13 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let acl = &self.local.instance.acl;
         let spec = match self.local.table.row_of(words) {
             Some(ResolvedRow { spec, .. }) => spec,
             None => acl.commands().absent_row(words)?.0,
         };
         let session = &self.inner.borrow().session;
-        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        let databases = self.local.instance.database_context(session);
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
