@@ -111,13 +111,33 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// The error for a write that needs replicas.
+    /// The error for a write that needs replicas, or for a command that a replica does not run.
     #[cold]
-    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+    pub(super) fn replication_refusal(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        words: Words<'_>,
+    ) -> Option<CommandError> {
+        if self.instance.is_replica() {
+            return self.replica_refusal(session, spec, words);
+        }
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
         let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
             && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
         is_refused.then_some(CommandError::NO_REPLICAS)
+    }
+
+    fn replica_refusal(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Option<CommandError> {
+        // Clients that control a test are never refused.
+        if spec.group == Group::Control {
+            return None;
+        }
+        if self.instance.is_read_only_replica() && self.backend.is_write(session, spec, words) {
+            return Some(CommandError::READ_ONLY_REPLICA);
+        }
+        let is_stale = self.instance.is_stale_replica() && self.backend.needs_fresh_data(session, spec, words);
+        is_stale.then_some(CommandError::MASTER_DOWN)
     }
 
     /// The error for a command while a slow script runs.

@@ -27,6 +27,8 @@ pub enum Hook {
     Explore = 256,
     /// Writes need replicas, and there are none (`min-replicas-to-write`).
     MissingReplicas = 512,
+    /// The server is a replica (REPLICAOF), and its primary does not answer.
+    Replica = 1024,
 }
 
 /// The hooks for which a command takes the slow path from its arrival to its reply.
