@@ -15,6 +15,7 @@ mod panics;
 mod pause;
 mod persistence;
 mod reload;
+mod replica;
 mod save;
 mod settings;
 mod shutdown;
@@ -56,6 +57,7 @@ use shutdown::Shutdown;
 
 pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
+pub use replica::Primary;
 
 /// One running server, without its sockets.
 pub struct Instance {
