@@ -89,7 +89,8 @@ impl Program {
         let printer = is_verbose.then(|| CommandPrinter::start(&servers)).transpose();
         let printer = printer.map_err(|error| format!("a thread cannot be started: {}", plain(&error)))?;
         let variables = environment(&servers, &run.options.variables);
-        let child = child_command(&run.command).current_dir(here).envs(variables).spawn();
+        let child =
+            child_command(&run.command).and_then(|mut command| command.current_dir(here).envs(variables).spawn());
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Not before the command is started, which inherits the limit of open files.
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));

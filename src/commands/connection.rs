@@ -299,6 +299,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     // The library name and version that the client sent remain valid.
     if args.profile().since_redis(7, 2) {
         session.no_touch = false;
+        session.import_source = false;
         session.client.seen().no_evict.store(false, Ordering::Relaxed);
     }
     Ok(Reply::Status("RESET"))

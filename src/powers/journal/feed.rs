@@ -109,7 +109,8 @@ impl JournalFeed {
         let fault = entry.fault.as_ref().map(|name| format!(" (fault {name})")).unwrap_or_default();
         let command = shown(&entry.words, entry.words_missing, &entry.reply);
         let outcome = match entry.outcome {
-            Outcome::Answered | Outcome::Queued => "",
+            // An eviction is an event, and shown as one.
+            Outcome::Answered | Outcome::Queued | Outcome::Evicted => "",
             Outcome::Lost => " (the reply was lost)",
             Outcome::NeverRan => " (never ran)",
             Outcome::Silent => " (without a reply)",

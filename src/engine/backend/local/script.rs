@@ -10,8 +10,7 @@ use super::Local;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::Profile;
-use crate::clients::acl::DatabaseContext;
+use crate::base::profile::{Profile, Since};
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -39,6 +38,9 @@ const NO_ROOM_FOR_SCRIPT: CommandError =
 /// So many bytes of an error that a script has made are searched for the end of its code.
 const LONGEST_CODE: usize = 31;
 
+/// The first Valkey that names an unknown subcommand to scripts as to clients.
+const NAMES_SUBCOMMAND: Since = Since::valkey(9, 0, 0);
+
 /// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
     pub view: &'s mut View<'k>,
@@ -63,7 +65,7 @@ impl Local {
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
-        view.set_touch(!session.no_touch);
+        super::attribute(&mut view, session);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
         let error = self.run_script_within(front, session, context, which, args, out);
@@ -213,6 +215,9 @@ impl Local {
         if read_only {
             return Err(WRITES);
         }
+        if let Some(error) = self.instance.failed_save() {
+            return Err(error);
+        }
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -349,6 +354,12 @@ impl ScriptHost<'_, '_, '_> {
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
+        if spec.has_flag(Flag::Write)
+            && !self.has_written.get()
+            && let Some(error) = instance.failed_save()
+        {
+            return Err(error);
+        }
         if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -396,7 +407,9 @@ impl ScriptHost<'_, '_, '_> {
         let checked = match found {
             None => {
                 front.count_unsupported(words);
-                Err(texts::unknown_command(&local.instance.profile))
+                let profile = &local.instance.profile;
+                let named = profile.has(NAMES_SUBCOMMAND).then(|| local.table.unknown_subcommand(words)).flatten();
+                Err(named.unwrap_or_else(|| texts::unknown_command(profile)))
             }
             Some(row) => self
                 .admit(session, row.spec, words)
@@ -490,13 +503,13 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let acl = &self.local.instance.acl;
         let spec = match self.local.table.row_of(words) {
             Some(ResolvedRow { spec, .. }) => spec,
             None => acl.commands().absent_row(words)?.0,
         };
         let session = &self.inner.borrow().session;
-        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        let databases = self.local.instance.database_context(session);
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
