@@ -143,6 +143,8 @@ fn program_help() -> String {
         push_wrapped(&mut text, "", summary(subcommand).1);
     }
     let names = Subcommand::ALL.map(Subcommand::name).join(" | ");
+    text.push_str("  redouble cli [OPTIONS] [COMMAND ...]\n");
+    push_wrapped(&mut text, "", "a small redis-cli; also as redis-cli, by a link of that name");
     text.push_str(&format!("  redouble help [{names} | exit-statuses]\n"));
     let profiles: Vec<_> = PROFILES.iter().map(Profile::name).collect();
     format!("{text}{SERVER}{}\n\n{MORE}", profiles.join(" "))

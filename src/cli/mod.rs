@@ -1,4 +1,5 @@
-//! The program: a drop-in `redis-server`, and the subcommands `run`, `explore`, `audit`, `report` and `explain`.
+//! The program: a drop-in `redis-server`, the subcommands `run`, `explore`, `audit`, `report` and `explain`, and a small
+//! `redis-cli`.
 //!
 //! Knows arguments, configuration files, signals, child processes and exit statuses.
 //! May use: every floor below it.
@@ -20,6 +21,7 @@ mod messages;
 mod outputs;
 mod process;
 mod progress;
+mod redis_cli;
 mod report;
 mod run;
 mod run_audit;
@@ -52,6 +54,9 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
     if let Some(parent) = child::parent_to_end_with() {
         return child::become_command(&parent, &arguments);
     }
+    if let Some(arguments) = client_arguments(&name, &arguments) {
+        return redis_cli::run(arguments, &profile);
+    }
     let invocation = command_line::parse(&arguments);
     let program = Program { name, arguments, profile };
     match invocation {
@@ -67,6 +72,15 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
         Invocation::UsageError(subcommand, reason) => fail(subcommand, &reason),
     }
+}
+
+/// The arguments of `redis-cli`, if that is what the program was started as: by its name, or as `redouble cli`.
+fn client_arguments<'a>(name: &OsStr, arguments: &'a [OsString]) -> Option<&'a [OsString]> {
+    let name = Path::new(name).file_name().unwrap_or_default();
+    if name == "redis-cli" || name == "valkey-cli" {
+        return Some(arguments);
+    }
+    arguments.split_first().filter(|(first, _)| *first == redis_cli::SUBCOMMAND).map(|(_, rest)| rest)
 }
 
 /// How the program was started.

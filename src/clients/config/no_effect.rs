@@ -277,7 +277,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::base::profile::Profile;
-    use crate::clients::config::load;
+    use crate::clients::config::load_over;
 
     #[test]
     fn every_name_is_that_of_one_directive() {
@@ -301,7 +301,9 @@ mod tests {
     #[test]
     fn a_directive_with_an_effect_is_not_listed() {
         let text = b"hz 20\nmaxclients 5\nset-proc-title no\ncommandlog-reply-larger-than 5\nsave \"\"";
-        let config = load(text, None, Profile::default()).map(|loaded| loaded.config).unwrap_or_default();
+        let config = load_over(Config::default(), text, None, Profile::default())
+            .map(|loaded| loaded.config)
+            .unwrap_or_default();
         let lines = config.without_effect();
         let [own, other] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(own.contains("set-proc-title (") && own.contains("hz ("), "{own}");

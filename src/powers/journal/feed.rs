@@ -109,11 +109,11 @@ impl JournalFeed {
         let fault = entry.fault.as_ref().map(|name| format!(" (fault {name})")).unwrap_or_default();
         let command = shown(&entry.words, entry.words_missing, &entry.reply);
         let outcome = match entry.outcome {
-            // An eviction is an event, and shown as one.
-            Outcome::Answered | Outcome::Queued | Outcome::Evicted => "",
+            Outcome::Answered | Outcome::Queued => "",
             Outcome::Lost => " (the reply was lost)",
             Outcome::NeverRan => " (never ran)",
             Outcome::Silent => " (without a reply)",
+            Outcome::Evicted => " (evicted)",
         };
         let mut line = format!("#{} {} {place} {command}{outcome}{fault}", entry.seq, time_of_day(entry.at));
         add_children(&mut line, &entry.children, 1);
