@@ -141,6 +141,25 @@
 //! # }
 //! ```
 //!
+//! On a runtime with several threads, others go on, so `wait_for` does as well:
+//!
+//! ```
+//! # use redouble::{Pattern, Server};
+//! #[tokio::main(flavor = "multi_thread", worker_threads = 2)] // a test has #[tokio::test(flavor = "multi_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::builder().spawn()?;
+//!     let gate = server.gate("release", Pattern::on("DEL"))?;
+//!     let mut client = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+//!     let release = tokio::spawn(async move {
+//!         redis::cmd("DEL").arg("lock:tea").query_async::<u32>(&mut client).await
+//!     });
+//!     gate.wait_for(1)?;
+//!     gate.open();
+//!     assert_eq!(release.await??, 0);
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # Where to look
 //!
 //! | | |
@@ -150,6 +169,8 @@
 //! | spaces; stopping, pausing and cutting off a server | [`Server`] |
 //! | five servers for Redlock, with clocks that disagree | [`Builder::spawn_all`], [`Servers`] |
 //! | which commands came, in which order, with which replies | [`JournalGuard`], [`Entry`] |
+//! | errors, delays, lost and cut replies | [`Fault`], [`Verdict`], [`Pattern`] |
+//! | every order of racing clients | [`Exploration`], [`Search`] |
 //!
 //! The package also has a program of this name, for tests in any language: a drop-in for `redis-server`, and
 //! `redouble run --audit -- npm test`, which gives a command a server for as long as it runs and reports misused locks.
