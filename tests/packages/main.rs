@@ -104,8 +104,10 @@ fn try_packages(options: Options) -> Result<bool, String> {
     let environment = Environment::new()?;
     let mut report = Report { only: options.named, step: "", told: 0, tally: Tally::default() };
     for step in STEPS {
-        println!("\n{}", step.name);
         report.step = step.name;
+        if report.wants_step() {
+            println!("\n{}", step.name);
+        }
         (step.run)(&environment, &mut report);
     }
     if report.told == 0 {
