@@ -172,7 +172,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (Reply::text("proto"), Reply::Integer(if call.session.protocol == Protocol::Resp3 { 3 } else { 2 })),
         (Reply::text("id"), Reply::Integer(call.session.client.id() as i64)),
         (Reply::text("mode"), Reply::text("standalone")),
-        (Reply::text("role"), Reply::text("master")),
+        (Reply::text("role"), Reply::text(if call.server.is_replica() { "replica" } else { "master" })),
         (Reply::text("modules"), modules(args.profile())),
     ]))
 }
@@ -299,6 +299,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     // The library name and version that the client sent remain valid.
     if args.profile().since_redis(7, 2) {
         session.no_touch = false;
+        session.import_source = false;
         session.client.seen().no_evict.store(false, Ordering::Relaxed);
     }
     Ok(Reply::Status("RESET"))

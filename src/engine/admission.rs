@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::acl::{DatabaseContext, Denial};
+use crate::clients::acl::Denial;
 use crate::clients::instance::MemoryState;
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
@@ -109,13 +109,36 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// The error for a write that needs replicas.
+    /// The error for a write after a save that failed, or that needs replicas, or for a command that a replica does not run.
+    /// After such a save, PING fails, too.
     #[cold]
-    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+    pub(super) fn write_refusal(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        words: Words<'_>,
+    ) -> Option<CommandError> {
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
-        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
-            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
-        is_refused.then_some(CommandError::NO_REPLICAS)
+        let writes =
+            writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec));
+        let needs_replicas = writes && self.instance.active_hooks.has(Hook::MissingReplicas);
+        (writes || spec.name == "PING")
+            .then(|| self.instance.failed_save())
+            .flatten()
+            .or_else(|| needs_replicas.then_some(CommandError::NO_REPLICAS))
+            .or_else(|| self.instance.is_replica().then(|| self.replica_refusal(session, spec, words)).flatten())
+    }
+
+    fn replica_refusal(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Option<CommandError> {
+        // Clients that control a test are never refused.
+        if spec.group == Group::Control {
+            return None;
+        }
+        if self.instance.is_read_only_replica() && self.backend.is_write(session, spec, words) {
+            return Some(CommandError::READ_ONLY_REPLICA);
+        }
+        let is_stale = self.instance.is_stale_replica() && self.backend.needs_fresh_data(session, spec, words);
+        is_stale.then_some(CommandError::MASTER_DOWN)
     }
 
     /// The error for a command while a slow script runs.
@@ -249,7 +272,7 @@ impl Engine {
         words: Words<'_>,
         context: &'static str,
     ) -> Result<(), Denial> {
-        let databases = DatabaseContext { selected: session.database(), count: self.instance.keyspace.databases() };
+        let databases = self.instance.database_context(session);
         let result = self.instance.acl.may_run(&session.user, spec, words, databases);
         if let Err(denial) = result {
             // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.

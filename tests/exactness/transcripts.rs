@@ -108,6 +108,7 @@ checked! {
     pubsub
     pubsub_resp3
     rename_copy_move
+    replica
     replication
     scan
     scan_elements
@@ -145,6 +146,7 @@ alone! {
     redis_7_2_blocking
     redis_7_2_scripts
     redis_7_4_streams
+    redis_8_expired_fields
     redis_8_lag
     redis_8_locks
     redis_8_numbers
@@ -172,7 +174,9 @@ alone! {
     valkey_cluster
     valkey_connection
     valkey_details
+    valkey_expired_fields
     valkey_field_times
+    valkey_import
     valkey_inline
     valkey_locks
     valkey_numbers

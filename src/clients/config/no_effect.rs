@@ -34,8 +34,7 @@ pub const NO_EFFECT: &[NoEffect] = &[
         ],
     },
     NoEffect {
-        reason: "snapshots are written in one way: whole, with a checksum, compressed where that saves space, and never \
-                 stop writes",
+        reason: "snapshots are written in one way: whole, with a checksum, and compressed where that saves space",
         directives: &[
             "rdb-del-sync-files",
             "rdb-key-save-delay",
@@ -43,7 +42,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "rdb-version-check",
             "rdbchecksum",
             "rdbcompression",
-            "stop-writes-on-bgsave-error",
         ],
     },
     NoEffect {
@@ -56,8 +54,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "dual-channel-replication-enabled",
             "masterauth",
             "masteruser",
-            "min-replicas-max-lag",
-            "min-replicas-to-write",
             "propagation-error-behavior",
             "repl-backlog-size",
             "repl-backlog-ttl",
@@ -72,14 +68,9 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "repl-timeout",
             "replica-announce-ip",
             "replica-announce-port",
-            "replica-announced",
             "replica-full-sync-buffer-limit",
             "replica-ignore-disk-write-errors",
-            "replica-ignore-maxmemory",
             "replica-lazy-flush",
-            "replica-priority",
-            "replica-read-only",
-            "replica-serve-stale-data",
             "replicaof",
         ],
     },
@@ -217,21 +208,15 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "activedefrag",
             "hash-seed",
             "jemalloc-bg-thread",
-            "lazyfree-lazy-eviction",
-            "lazyfree-lazy-expire",
-            "lazyfree-lazy-server-del",
-            "lazyfree-lazy-user-del",
-            "lazyfree-lazy-user-flush",
             "list-compress-depth",
         ],
     },
     NoEffect {
-        reason: "there are no modules, imports from other servers, inline Gopher requests, locales or older Lua functions",
+        reason: "there are no modules, inline Gopher requests, locales or older Lua functions",
         directives: &[
             "enable-module-command",
             "extended-redis-compatibility",
             "gopher-enabled",
-            "import-mode",
             "locale-collate",
             "lua-enable-deprecated-api",
             "lua-replicate-commands",
@@ -285,7 +270,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::base::profile::Profile;
-    use crate::clients::config::load;
+    use crate::clients::config::load_over;
 
     #[test]
     fn every_name_is_that_of_one_directive() {
@@ -309,7 +294,9 @@ mod tests {
     #[test]
     fn a_directive_with_an_effect_is_not_listed() {
         let text = b"hz 20\nmaxclients 5\nset-proc-title no\ncommandlog-reply-larger-than 5\nsave \"\"";
-        let config = load(text, None, Profile::default()).map(|loaded| loaded.config).unwrap_or_default();
+        let config = load_over(Config::default(), text, None, Profile::default())
+            .map(|loaded| loaded.config)
+            .unwrap_or_default();
         let lines = config.without_effect();
         let [own, other] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(own.contains("set-proc-title (") && own.contains("hz ("), "{own}");

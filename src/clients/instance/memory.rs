@@ -66,7 +66,8 @@ impl Instance {
         let (config, live) = (&self.config, self.config.live());
         let settings = self.keyspace.settings();
         let policy = EvictionPolicy::by_name(&config.text("maxmemory-policy")).unwrap_or_default();
-        settings.eviction.set_policy(policy);
+        let evicts = !config.is_on("import-mode");
+        settings.eviction.set_policy(if evicts { policy } else { EvictionPolicy::NoEviction });
         settings.eviction.samples.store(config.number("maxmemory-samples"), Ordering::Relaxed);
         settings.frequency.log_factor.store(config.number("lfu-log-factor"), Ordering::Relaxed);
         settings.frequency.decay_time.store(config.number("lfu-decay-time"), Ordering::Relaxed);

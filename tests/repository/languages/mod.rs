@@ -111,16 +111,34 @@ fn the_guide_to_lock_bugs_does_what_it_says() {
 fn the_quick_start_for_pytest_does_what_it_says() {
     let folder = folder("pytest");
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");
-    // Two files and a run.
-    assert_eq!(guide::follow("quickstart-pytest.md", &folder, "test_lock.py", &path(Some(interpreter))), 3);
+    // A file and a run.
+    assert_eq!(guide::follow("quickstart-pytest.md", &folder, "test_lock.py", &path(Some(interpreter))), 2);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
+fn the_page_for_python_does_what_it_says() {
+    let folder = folder("python-page");
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");
+    // Three files, each with a run.
+    assert_eq!(guide::follow("python.md", &folder, "test_order.py", &path(Some(interpreter))), 6);
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }
 
 #[test]
 fn the_quick_start_for_vitest_does_what_it_says() {
     let folder = folder("vitest");
-    let modules = node_modules(VITEST).expect("vitest and ioredis");
-    std::os::unix::fs::symlink(modules, folder.join("node_modules")).expect("a link");
+    let installed = node_modules(VITEST).expect("vitest and ioredis");
+    let modules = folder.join("node_modules");
+    std::fs::create_dir(&modules).expect("a folder");
+    for entry in std::fs::read_dir(installed).expect("the installed packages") {
+        let entry = entry.expect("a package");
+        std::os::unix::fs::symlink(entry.path(), modules.join(entry.file_name())).expect("a link");
+    }
+    // A copy and not a link, because it imports vitest from where it really is.
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages/node/redouble");
+    let copied = Command::new("cp").arg("-r").args([&package, &modules]).status().expect("cp");
+    assert!(copied.success(), "{copied}");
     // Two files and a run.
     assert_eq!(guide::follow("quickstart-vitest.md", &folder, "lock.test.mjs", &path(None)), 3);
     std::fs::remove_dir_all(folder).expect("the folder goes");

@@ -1,0 +1,1 @@
+export { startRedouble, connectRedouble, findBinary, RedoubleError, UnusedError } from './index.js';

@@ -1,0 +1,1 @@
+export { redouble, withSpace } from './jest.js';

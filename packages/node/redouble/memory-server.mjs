@@ -1,0 +1,4 @@
+import { RedisMemoryServer } from './memory-server.js';
+
+export { RedisMemoryServer };
+export default RedisMemoryServer;

@@ -1,0 +1,3 @@
+import { begin } from '../vitest.mjs';
+
+await begin();
