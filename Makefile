@@ -3,17 +3,30 @@
 CARGO ?= cargo
 PORT ?= 6379
 
+# With glibc's archive, libc.a, the binary is linked statically and runs on every Linux, also without glibc. Debian and
+# Ubuntu have it in libc6-dev, Fedora in glibc-static. On musl, linking is static anyway; macOS does not have it.
+STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
+  (*-linux-gnu) if [ -e "$$(cc -print-file-name=libc.a)" ]; then echo '-C target-feature=+crt-static'; \
+    else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
+
 .DEFAULT_GOAL := help
-.PHONY: help run build test locks clients redis-suite lint bench soak docs redis languages compiler browser tcl
+.PHONY: help run build test packages test-packages locks clients redis-suite lint bench soak docs \
+  redis languages compiler browser tcl containers
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Build the server and run it on PORT (6379)
 	target/release/redouble --port $(PORT)
 
 build: ## Build the optimised binary, target/release/redouble
-	$(CARGO) build --release --locked
+	$(CARGO) rustc --release --locked --bin redouble -- $(STATIC)
+
+packages: build languages ## Pack the binary for pip, npm, containers and downloads into target/packages
+	python3 packages/build.py
+
+test-packages: packages containers ## Try the files of target/packages in fresh environments (ONLY=python: one part)
+	$(CARGO) test --locked --features internals --test packages -- $(if $(ONLY),--only '$(ONLY)',--all)
 
 test: redis languages browser ## Pass every test; installs redis-server, Python, Node and Chromium where they are missing
 	$(CARGO) test --locked --features internals
@@ -58,6 +71,18 @@ redis:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq redis-server redis-tools >/dev/null; \
 	  else \
 	    echo "The tests compare with a real Redis: install redis-server, redis-cli and redis-benchmark (7.0 or later), then run make again." >&2; \
+	    exit 1; \
+	  fi; }
+
+# The image is checked with the tools that others use.
+containers:
+	@command -v skopeo >/dev/null && command -v umoci >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends skopeo umoci >/dev/null; \
+	  else \
+	    echo "The tests of the image need skopeo and umoci: install them, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

@@ -59,19 +59,28 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a file that a client has named. It lies inside `folder`: `path` is relative and has no `..`, no name that begins
-/// with a dot, and no symbolic link. The file is created, or replaced as a whole; nothing but a file is replaced.
-pub fn write_inside(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+/// with a dot, and no symbolic link. The file is created, or replaced as a whole; nothing but a file is replaced. Returns
+/// whether it was created.
+pub fn write_inside(folder: &Path, path: &Path, content: &[u8], creation: Creation) -> io::Result<bool> {
     let (folder, name) = folder_inside(folder, path)?;
-    replace_file(&folder, name, content)
+    replace_file(&folder, name, content, creation)
+}
+
+/// Whether a file may be created that is not there yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Creation {
+    Allowed,
+    /// Clients have created too many files already.
+    Refused,
 }
 
 /// Writes a file that a client may put anywhere. What is there is replaced as a whole if it is a file, and refused if it is
-/// anything else, such as a pipe.
-pub fn write_anywhere(path: &Path, content: &[u8]) -> io::Result<()> {
+/// anything else, such as a pipe. Returns whether it was created.
+pub fn write_anywhere(path: &Path, content: &[u8], creation: Creation) -> io::Result<bool> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    replace_file(&open_folder(CWD, folder.as_os_str(), OFlags::empty())?, name, content)
+    replace_file(&open_folder(CWD, folder.as_os_str(), OFlags::empty())?, name, content, creation)
 }
 
 /// Reads a file that a client has named, which lies inside `folder` as for [`write_inside`].
@@ -132,6 +141,8 @@ const MOST_OF_DEVICE: u64 = 1 << 20;
 const NO_FILE: &str = "it is no regular file";
 const OUTSIDE: &str = "it is outside of dir, which takes --enable-paths-outside-dir yes";
 const IS_HIDDEN: &str = "a name that begins with a dot takes --enable-paths-outside-dir yes";
+const TOO_MANY: &str =
+    "clients have created as many files as they may (1000); only files that are there can be written";
 const IS_LINK: &str = "a symbolic link in its path takes --enable-paths-outside-dir yes";
 
 /// How many temporary files of one process may be left in a folder, by writes that were interrupted or still go on.
@@ -171,9 +182,11 @@ fn explained(folder: &OwnedFd, name: &OsStr, error: Errno) -> io::Error {
     }
 }
 
-/// Creates a file, or replaces one. Anything else is refused.
-fn replace_file(folder: &OwnedFd, name: &OsStr, content: &[u8]) -> io::Result<()> {
-    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|old| FileType::from_raw_mode(old.st_mode)) {
+/// Creates a file, or replaces one. Anything else is refused. Returns whether it was created.
+fn replace_file(folder: &OwnedFd, name: &OsStr, content: &[u8], creation: Creation) -> io::Result<bool> {
+    let old = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|old| FileType::from_raw_mode(old.st_mode));
+    match old {
+        Err(Errno::NOENT) if creation == Creation::Refused => return Err(io::Error::other(TOO_MANY)),
         Ok(FileType::RegularFile) | Err(Errno::NOENT) => {}
         Ok(FileType::Symlink) => return Err(io::Error::other(IS_LINK)),
         Ok(FileType::Directory) => return Err(Errno::ISDIR.into()),
@@ -181,7 +194,8 @@ fn replace_file(folder: &OwnedFd, name: &OsStr, content: &[u8]) -> io::Result<()
         Err(error) => return Err(error.into()),
     }
     // Data is never executable, although a program may have stood here.
-    replace(folder, name, content, 0o666)
+    replace(folder, name, content, 0o666)?;
+    Ok(old.is_err())
 }
 
 /// Puts a file under a name, instead of whatever stands there. It keeps those permissions of an old file that `kept` has.
@@ -236,7 +250,8 @@ mod tests {
         }
 
         fn write(&self, path: &str) -> Result<(), String> {
-            write_inside(&self.at("in"), Path::new(path), b"new").map_err(|error| error.to_string())
+            let written = write_inside(&self.at("in"), Path::new(path), b"new", Creation::Allowed);
+            written.map(|_| ()).map_err(|error| error.to_string())
         }
 
         fn pipe(&self, name: &str) {

@@ -11,10 +11,11 @@ use std::pin::pin;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::task::Poll;
 
-use rustix::process::{Pid, Signal, getpgrp, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpgrp, getppid, kill_process};
 use rustix::termios::tcgetpgrp;
 
 use super::print_error;
+use super::process::own_program;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
 use crate::base::error::plain;
@@ -33,10 +34,10 @@ pub(super) fn parent_to_end_with() -> Option<String> {
 /// A command that ends together with this process, even if this process is killed.
 ///
 /// Only a process itself can ask the kernel for that. So this program is started once more, asks, and becomes the command.
-pub(super) fn child_command(words: &[OsString]) -> tokio::process::Command {
-    let mut child = tokio::process::Command::new("/proc/self/exe");
+pub(super) fn child_command(words: &[OsString]) -> io::Result<tokio::process::Command> {
+    let mut child = tokio::process::Command::new(own_program()?);
     child.args(words).env(PARENT_TO_END_WITH, std::process::id().to_string());
-    child
+    Ok(child)
 }
 
 /// Becomes the command that these words are. Returns only if that fails.
@@ -52,14 +53,26 @@ pub(super) fn become_command(parent: &str, words: &[OsString]) -> ExitCode {
 }
 
 fn exec(parent: &str, program: &OsString, arguments: &[OsString]) -> io::Error {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
-        return error.into();
+    if let Err(error) = end_with_parent() {
+        return error;
     }
     // The parent may have ended before the kernel was asked.
     if getppid().is_none_or(|now| now.as_raw_nonzero().to_string() != parent) {
         return io::ErrorKind::BrokenPipe.into();
     }
     Command::new(program).args(arguments).env_remove(PARENT_TO_END_WITH).exec()
+}
+
+/// Asks for a signal at the end of the parent. What this process becomes keeps it.
+#[cfg(target_os = "linux")]
+fn end_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?)
+}
+
+/// No other system has such a signal, so the command outlives a killed `redouble run` there. The server does not.
+#[cfg(not(target_os = "linux"))]
+fn end_with_parent() -> io::Result<()> {
+    Ok(())
 }
 
 /// The variables that tell the command where the servers are.

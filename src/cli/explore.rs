@@ -150,7 +150,8 @@ struct OneRun<'a> {
 
 impl OneRun<'_> {
     async fn run(&self, signals: &mut ForwardedSignals) -> Result<RunEnd, String> {
-        let mut command = child_command(&self.explore.command);
+        let cannot_start = |error: io::Error| format!("the command cannot be started: {}", plain(&error));
+        let mut command = child_command(&self.explore.command).map_err(cannot_start)?;
         command.current_dir(self.directory).envs(self.variables.iter().map(|(name, value)| (name, value)));
         // A process group, so that no process of this run is left to disturb the next one.
         command.process_group(0).stdin(Stdio::null());
@@ -158,7 +159,7 @@ impl OneRun<'_> {
             let copy = || file.try_clone().map_err(|error| plain(&error));
             command.stdout(copy()?).stderr(copy()?);
         }
-        let mut child = command.spawn().map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
+        let mut child = command.spawn().map_err(cannot_start)?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let signal_all = |signal| group.is_some_and(|group| kill_process_group(group, signal).is_ok());
         let mut interrupted = None;

@@ -59,7 +59,7 @@ Most used:
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout DURATION
                         the longest a gate holds a command; 1m by default, 0: for ever
-  -v, --version         the version, as redis-server words it
+  -v, --version         the version, as redis-server words it, then that of redouble
   -h, --help            this text
 
 Profiles:

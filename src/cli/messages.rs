@@ -22,6 +22,26 @@ pub(super) fn version(profile: &Profile) -> String {
     format!("{product} server v={version} sha=00000000:0 malloc=libc bits={} build=redouble-{build}", usize::BITS)
 }
 
+/// The line below it, which says what this program is. Under a server's own name it is left out: scripts take a field of
+/// every line.
+pub(super) fn build(profile: &Profile, is_static: bool) -> String {
+    let (version, profile) = (env!("CARGO_PKG_VERSION"), profile.name());
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let linked = if is_static { " static" } else { "" };
+    // The release workflow tells the commit; anywhere else each commit would mean another build.
+    let commit = option_env!("REDOUBLE_COMMIT").map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    format!("redouble {version} {}-{system}{linked}{commit}, profile {profile}", std::env::consts::ARCH)
+}
+
+/// Whether a program's name is that of a server which it stands in for.
+pub(super) fn is_server_name(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    ["redis-server", "valkey-server"].iter().any(|server| name.contains(server))
+}
+
 /// The text with which Redis refuses a configuration. `flag_lines` are the lines of it that came as flags.
 pub(super) fn fatal(error: &LoadError, flag_lines: &[u8]) -> Vec<u8> {
     let version = error.profile.version();

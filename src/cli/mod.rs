@@ -37,7 +37,7 @@ use command_line::Invocation;
 use subcommand::Subcommand;
 
 /// Runs the program; returns once it has done what the arguments ask for.
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(is_static: bool) -> ExitCode {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "redouble".into());
     let arguments: Vec<OsString> = arguments.collect();
@@ -54,7 +54,7 @@ pub(crate) fn run() -> ExitCode {
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
-        Invocation::Version => program.print_version(),
+        Invocation::Version => program.print_version(is_static),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
         Invocation::UsageError(subcommand, reason) => fail(subcommand, &reason),
     }
@@ -69,13 +69,16 @@ struct Program {
 }
 
 impl Program {
-    fn print_version(&self) -> ExitCode {
+    fn print_version(&self, is_static: bool) -> ExitCode {
         let profile = match self.arguments.as_slice() {
             [_, name, _] => name.to_string_lossy().parse(),
             _ => Ok(self.profile),
         };
         match profile {
-            Ok(profile) => print_line(&messages::version(&profile)),
+            Ok(profile) if messages::is_server_name(Path::new(&self.name)) => print_line(&messages::version(&profile)),
+            Ok(profile) => {
+                print_line(&format!("{}\n{}", messages::version(&profile), messages::build(&profile, is_static)))
+            }
             Err(reason) => print_error(reason.as_bytes()),
         }
     }

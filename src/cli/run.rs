@@ -83,7 +83,8 @@ impl Program {
         if ends_with_parent {
             end_with_parent().map_err(|error| format!("exit-with-parent: {}", plain(&error)))?;
         }
-        let child = child_command(&run.command).current_dir(here).envs(environment(&servers)).spawn();
+        let child = child_command(&run.command)
+            .and_then(|mut command| command.current_dir(here).envs(environment(&servers)).spawn());
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Not before the command is started, which inherits the limit of open files.
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));

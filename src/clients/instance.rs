@@ -22,7 +22,7 @@ mod test_powers;
 mod view_end;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 use std::sync::{OnceLock, Weak};
 
 use crate::base::clock::Clock;
@@ -91,6 +91,8 @@ pub struct Instance {
     pub log: Arc<Log>,
     pub acl: Acl,
     pub persistence: Arc<Persistence>,
+    /// How many files clients have created, in all spaces and instances.
+    created_files: Arc<AtomicU32>,
     pause: Pause,
     /// What the clock showed at the last [`cron`](Self::cron), in milliseconds.
     cached_now: AtomicI64,
@@ -148,6 +150,7 @@ impl Instance {
             peak_memory: AtomicU64::new(0),
             log: Arc::new(Log::silent()),
             acl: Acl::default(),
+            created_files: Arc::default(),
             persistence: Arc::new(Persistence::new(identity.started())),
             pause: Pause::default(),
             cached_now,
@@ -192,6 +195,7 @@ impl Instance {
         let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
         Self {
             log: Arc::clone(&self.log),
+            created_files: Arc::clone(&self.created_files),
             acl: self.acl.copy(),
             shutdown: Arc::clone(&self.shutdown),
             panics: Arc::clone(&self.panics),

@@ -14,6 +14,10 @@ pub enum LatencyEvent {
     Command,
     FastCommand,
     ExpireCycle,
+    /// Eviction, as long as it took at once.
+    EvictionCycle,
+    /// The removal of the keys that it chose.
+    EvictionDel,
 }
 
 impl LatencyEvent {
@@ -22,6 +26,8 @@ impl LatencyEvent {
             Self::Command => "command",
             Self::FastCommand => "fast-command",
             Self::ExpireCycle => "expire-cycle",
+            Self::EvictionCycle => "eviction-cycle",
+            Self::EvictionDel => "eviction-del",
         }
     }
 }

@@ -27,6 +27,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired: AtomicU64,
+    expired_fields: AtomicU64,
     changes: AtomicU64,
     locks: AtomicU64,
     /// Reads from sockets that brought something, and writes to them.
@@ -43,6 +44,7 @@ impl Counters {
         add(&self.hits, view_stats.hits);
         add(&self.misses, view_stats.misses);
         add(&self.expired, view_stats.expired);
+        add(&self.expired_fields, view_stats.expired_fields);
         add(&self.changes, view_stats.changes);
         add(&self.locks, view_stats.locks);
     }
@@ -61,6 +63,7 @@ pub struct Totals {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    pub expired_fields: u64,
     pub errors: u64,
     /// Never reset: there is no save that would.
     pub changes: u64,
@@ -251,6 +254,7 @@ impl Stats {
             hits: all.hits - reset.hits,
             misses: all.misses - reset.misses,
             expired: all.expired - reset.expired,
+            expired_fields: all.expired_fields - reset.expired_fields,
             errors: all.errors - reset.errors,
             changes: all.changes,
             locks: all.locks,
@@ -309,6 +313,7 @@ impl Stats {
             hits: elsewhere.hits,
             misses: elsewhere.misses,
             expired: elsewhere.expired,
+            expired_fields: elsewhere.expired_fields,
             changes: elsewhere.changes,
             locks: elsewhere.locks,
             ..Totals::default()
@@ -320,6 +325,7 @@ impl Stats {
             totals.hits += load(&thread.hits);
             totals.misses += load(&thread.misses);
             totals.expired += load(&thread.expired);
+            totals.expired_fields += load(&thread.expired_fields);
             totals.changes += load(&thread.changes);
             totals.locks += load(&thread.locks);
             totals.reads += load(&thread.reads);

@@ -8,7 +8,7 @@ use crate::base::error::{CommandError, plain};
 use crate::base::identity::random_digits;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{
-    Commands, DATABASE_RULES, DEFAULT_USER, DatabaseContext, Denial, Refusal, Selector, User, category, is_one_word,
+    Commands, DATABASE_RULES, DEFAULT_USER, Denial, Refusal, Selector, User, category, is_one_word,
 };
 use crate::clients::session::Flow;
 use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
@@ -256,7 +256,7 @@ fn dryrun(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if !row.arity_in(args.profile()).admits(words.len()) {
         return Err(CommandError::new(format!("ERR wrong number of arguments for '{full_name}' command")));
     }
-    let databases = DatabaseContext { selected: call.session.db, count: call.server.keyspace.databases() };
+    let databases = call.server.database_context(call.session);
     let foretold = |denial: Denial| denial.foretold(args.profile(), name, &full_name, words);
     Ok(match call.server.acl.may_run(&user, row, words, databases) {
         Ok(()) => Reply::OK,

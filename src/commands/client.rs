@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::client_filter::{ClientFilter, ClientType, SHARED_FILTERS};
+use super::client_help::help_lines;
 use super::client_list::{describe, describe_all};
 use super::connection::check_label;
 use super::help::{help, subcommand_syntax_error};
@@ -33,6 +34,7 @@ const CLIENT: Command = Command::container(
         NO_EVICT,
         NO_TOUCH,
         CAPA,
+        IMPORT_SOURCE,
         UNPAUSE,
         GETNAME,
         KILL,
@@ -50,7 +52,12 @@ const CLIENT: Command = Command::container(
 );
 
 const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
+/// Valkey 9 runs them while a slow script runs.
+const AT_ANY_TIME: &[(Since, &[Flag])] = &[(VALKEY_9, &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy])];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
+
+const NOT_IMPORTING: CommandError = CommandError::fixed("ERR Server is not in import mode");
 
 // ---- the own connection
 
@@ -62,6 +69,7 @@ const ID: Command = Command::new(
         since: Since::redis(5, 0, 0),
         arity: Arity::Exactly(2),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("ID")
     },
@@ -79,6 +87,7 @@ const GETNAME: Command = Command::new(
         since: Since::redis(2, 6, 9),
         arity: Arity::Exactly(2),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("GETNAME")
     },
@@ -98,6 +107,7 @@ const SETNAME: Command = Command::new(
         since: Since::redis(2, 6, 9),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         later_tips: ON_EVERY_NODE,
         names_client: true,
@@ -121,6 +131,7 @@ const SETINFO: Command = Command::new(
         since: Since::redis(7, 2, 0),
         arity: Arity::Exactly(4),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         ..CommandSpec::new("SETINFO")
@@ -148,6 +159,7 @@ const NO_EVICT: Command = Command::new(
         since: Since::redis(7, 0, 0),
         arity: Arity::Exactly(3),
         flags: ADMIN,
+        later_flags: &[(VALKEY_9, &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy])],
         categories: &[Category::Connection],
         ..CommandSpec::new("NO-EVICT")
     },
@@ -167,6 +179,7 @@ const NO_TOUCH: Command = Command::new(
         since: Since::redis(7, 2, 0),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("NO-TOUCH")
     },
@@ -216,8 +229,8 @@ const REPLY: Command = Command::new(
         since: Since::redis(3, 2, 0),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: &[(VALKEY_9, &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::NoMulti, Flag::AllowBusy])],
         categories: &[Category::Connection],
-        refused_in_transaction_by_valkey_9: true,
         ..CommandSpec::new("REPLY")
     },
 );
@@ -424,6 +437,30 @@ fn allow_at_most(count: usize, args: &Args<'_>) -> Result<(), CommandError> {
     Err(subcommand_syntax_error(args, "CLIENT"))
 }
 
+const IMPORT_SOURCE: Command = Command::new(
+    Handler::Connection(import_source),
+    CommandSpec {
+        usage: "<ON | OFF>",
+        summary: "Lets the connection see and write expired keys while the server is in import mode.",
+        complexity: "O(1)",
+        group: Group::Connection,
+        since: Since::valkey(8, 1, 0),
+        arity: Arity::Exactly(3),
+        flags: PLAIN,
+        categories: &[Category::Connection],
+        ..CommandSpec::new("IMPORT-SOURCE")
+    },
+);
+
+fn import_source(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let is_off = args.peek().is_some_and(|word| word.eq_ignore_ascii_case(b"off"));
+    if !is_off && !call.server.config.is_on("import-mode") {
+        return Err(NOT_IMPORTING);
+    }
+    call.session.import_source = parse_on_or_off(args)?;
+    Ok(Reply::OK)
+}
+
 const UNPAUSE: Command = Command::new(
     Handler::Connection(unpause),
     CommandSpec {
@@ -462,6 +499,8 @@ fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     allow_at_most(2, args)?;
     let id = args.bytes()?;
     let with_error = match () {
+        // Valkey 9 ignores the reason if more follows.
+        () if args.left() > 1 => false,
         () if args.take("ERROR") => true,
         () if args.take("TIMEOUT") || args.is_empty() => false,
         () => return Err(CommandError::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
@@ -472,7 +511,7 @@ fn unblock(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 const HELP: Command = Command::new(
-    Handler::Connection(|call, _| help(call.table, "CLIENT", HELP_LINES)),
+    Handler::Connection(|call, _| help(call.table, "CLIENT", &help_lines(&call.server.profile))),
     CommandSpec {
         summary: "Lists the subcommands.",
         group: Group::Connection,
@@ -483,62 +522,3 @@ const HELP: Command = Command::new(
         ..CommandSpec::new("HELP")
     },
 );
-
-const HELP_LINES: &[&str] = &[
-    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "CACHING (YES|NO)",
-    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
-    "CAPA <option> [options...]",
-    "    The client claims its some capability options. Options are:",
-    "    * REDIRECT",
-    "      The client can handle redirection during primary and replica failover in standalone mode.",
-    "GETREDIR",
-    "    Return the client ID we are redirecting to when tracking is enabled.",
-    "GETNAME",
-    "    Return the name of the current connection.",
-    "ID",
-    "    Return the ID of the current connection.",
-    "INFO",
-    "    Return information about the current client connection.",
-    "KILL <ip:port>",
-    "    Kill connection made from <ip:port>.",
-    "KILL <option> <value> [<option> <value> [...]]",
-    "    Kill connections. Options are:",
-    "    * ADDR (<ip:port>|<unixsocket>:0)",
-    "      Kill connections made from the specified address",
-    "    * LADDR (<ip:port>|<unixsocket>:0)",
-    "      Kill connections made to specified local address",
-    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      Kill connections by type.",
-    "    * USER <username>",
-    "      Kill connections authenticated by <username>.",
-    "    * SKIPME (YES|NO)",
-    "      Skip killing current connection (default: yes).",
-    "LIST [options ...]",
-    "    Return information about client connections. Options:",
-    "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      Return clients of specified type.",
-    "UNPAUSE",
-    "    Stop the current client pause, resuming traffic.",
-    "PAUSE <timeout> [WRITE|ALL]",
-    "    Suspend all, or just write, clients for <timeout> milliseconds.",
-    "REPLY (ON|OFF|SKIP)",
-    "    Control the replies sent to the current connection.",
-    "SETNAME <name>",
-    "    Assign the name <name> to the current connection.",
-    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    "    Unblock the specified blocked client.",
-    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
-    "         [OPTIN] [OPTOUT] [NOLOOP]",
-    "    Control server assisted client side caching.",
-    "TRACKINGINFO",
-    "    Report tracking status for the current connection.",
-    "NO-EVICT (ON|OFF)",
-    "    Protect current client connection from eviction.",
-    "NO-TOUCH (ON|OFF)",
-    "    Keep the connection's reads from counting as use of a key.",
-    "SETINFO (LIB-NAME|LIB-VER) <value>",
-    "    Say which library the client uses.",
-    "HELP",
-    "    Prints this help.",
-];

@@ -16,7 +16,7 @@ use crate::spec::Args;
 const MAX_AGE: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 /// CLIENT LIST takes the filters of CLIENT KILL, and both take several numbers behind `ID`.
 pub(super) const SHARED_FILTERS: Since = Since::valkey(8, 1, 0);
-const MORE_FILTERS: Since = Since::valkey(9, 0, 0);
+pub(super) const MORE_FILTERS: Since = Since::valkey(9, 0, 0);
 
 const ID_TOO_SMALL: CommandError = CommandError::fixed("ERR client-id should be greater than 0");
 

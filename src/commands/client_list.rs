@@ -143,6 +143,7 @@ pub(super) fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String 
         ('U', client.peer().is_unix()),
         ('e', seen.no_evict.load(Relaxed)),
         ('T', seen.no_touch.load(Relaxed)),
+        ('I', seen.import_source.load(Relaxed)),
     ];
     let flags: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| letter).collect();
     if flags.is_empty() { "N".to_owned() } else { flags }

@@ -16,6 +16,8 @@ const STANDALONE: Since = Since::valkey(9, 1, 0);
 const SINCE: Since = Since::redis(3, 0, 0);
 
 const LOOK: &[Flag] = &[Flag::Stale];
+/// Valkey 9 answers some even while it loads its data.
+const WHILE_LOADING: &[(Since, &[Flag])] = &[(Since::valkey(9, 0, 0), &[Flag::Loading, Flag::Stale])];
 const CHANGE: &[Flag] = &[Flag::Admin, Flag::Stale, Flag::NoAsyncLoading];
 const VARIES: &[&str] = &["nondeterministic_output"];
 
@@ -133,7 +135,7 @@ const CLUSTER: Command = Command::container(
                 },
             ),
         ),
-        look("INFO", "", "Describes the state of the cluster.", Arity::Exactly(2), VARIES),
+        while_loading(look("INFO", "", "Describes the state of the cluster.", Arity::Exactly(2), VARIES)),
         Command::new(
             Handler::Connection(keyslot),
             CommandSpec {
@@ -153,14 +155,26 @@ const CLUSTER: Command = Command::container(
             Since::valkey(9, 0, 0),
             change("MIGRATESLOTS", MIGRATION, "Moves slots to other nodes.", Arity::AtLeast(4)),
         ),
-        look("MYID", "", "Returns the node's identity.", Arity::Exactly(2), &[]),
+        while_loading(look("MYID", "", "Returns the node's identity.", Arity::Exactly(2), &[])),
         since(
             Since::redis(7, 2, 0),
-            look("MYSHARDID", "", "Returns the identity of the node's shard.", Arity::Exactly(2), VARIES),
+            while_loading(look(
+                "MYSHARDID",
+                "",
+                "Returns the identity of the node's shard.",
+                Arity::Exactly(2),
+                VARIES,
+            )),
         ),
-        look("NODES", "", "Describes the cluster as the node sees it.", Arity::Exactly(2), VARIES),
+        while_loading(look("NODES", "", "Describes the cluster as the node sees it.", Arity::Exactly(2), VARIES)),
         since(Since::redis(5, 0, 0), admin_look("REPLICAS", "node-id", "Lists the replicas of a node.")),
-        change("REPLICATE", "node-id", "Makes the node a replica of another one.", Arity::Exactly(3)),
+        Command {
+            spec: CommandSpec {
+                later_arities: &[(Since::valkey(9, 0, 0), Arity::AtLeast(3))],
+                ..change("REPLICATE", "node-id", "Makes the node a replica of another one.", Arity::Exactly(3)).spec
+            },
+            ..change("REPLICATE", "", "", Arity::Exactly(3))
+        },
         Command::new(
             Handler::Connection(refuse),
             CommandSpec {
@@ -176,14 +190,26 @@ const CLUSTER: Command = Command::container(
         change("SETSLOT", SLOT_STATES, "Changes the state of a hash slot.", Arity::AtLeast(4)),
         since(
             Since::redis(7, 0, 0),
-            look("SHARDS", "", "Lists the shards with their slots and nodes.", Arity::Exactly(2), VARIES),
+            while_loading(look(
+                "SHARDS",
+                "",
+                "Lists the shards with their slots and nodes.",
+                Arity::Exactly(2),
+                VARIES,
+            )),
         ),
         admin_look("SLAVES", "node-id", "Lists the replicas of a node."),
         since(
             Since::each(Version(8, 2, 0), Version(8, 0, 0)),
-            look("SLOT-STATS", SLOT_STATS, "Tells how much hash slots are used.", Arity::AtLeast(4), SLOT_STATS_TIPS),
+            while_loading(look(
+                "SLOT-STATS",
+                SLOT_STATS,
+                "Tells how much hash slots are used.",
+                Arity::AtLeast(4),
+                SLOT_STATS_TIPS,
+            )),
         ),
-        look("SLOTS", "", "Maps hash slots to nodes.", Arity::Exactly(2), VARIES),
+        while_loading(look("SLOTS", "", "Maps hash slots to nodes.", Arity::Exactly(2), VARIES)),
         since(
             Since::valkey(9, 0, 0),
             change("SYNCSLOTS", "arg [arg ...]", "Moves slots, from server to server.", Arity::AtLeast(3)),
@@ -218,6 +244,11 @@ const fn look(
 ) -> Command {
     let spec = CommandSpec { usage, arity, flags: LOOK, tips, ..sub(name, summary) };
     Command::new(Handler::Connection(refuse), spec)
+}
+
+/// A subcommand that Valkey 9 answers while it loads its data.
+const fn while_loading(command: Command) -> Command {
+    Command { spec: CommandSpec { later_flags: WHILE_LOADING, ..command.spec }, ..command }
 }
 
 /// A subcommand that tells an administrator something about a node.

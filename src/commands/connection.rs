@@ -299,6 +299,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     // The library name and version that the client sent remain valid.
     if args.profile().since_redis(7, 2) {
         session.no_touch = false;
+        session.import_source = false;
         session.client.seen().no_evict.store(false, Ordering::Relaxed);
     }
     Ok(Reply::Status("RESET"))
@@ -313,6 +314,7 @@ const SELECT: Command = Command::new(
         since: Since::redis(1, 0, 0),
         arity: Arity::Exactly(2),
         flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+        later_flags: &[(Since::valkey(9, 0, 0), &[Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy])],
         categories: &[Category::Connection],
         databases: DatabaseArgs::Selected,
         ..CommandSpec::new("SELECT")

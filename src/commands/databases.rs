@@ -1,5 +1,7 @@
 //! Commands on whole databases: DBSIZE, FLUSHALL, FLUSHDB, SWAPDB.
 
+use std::sync::atomic::Ordering;
+
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -48,7 +50,7 @@ const FLUSHALL: Command = Command::new(
 );
 
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let is_lazy = parse_flush_mode(args)?;
+    let is_lazy = parse_flush_mode(view, args)?;
     let removed = view.flush_everything();
     if is_lazy {
         view.count_freed_lazily(removed);
@@ -73,7 +75,7 @@ const FLUSHDB: Command = Command::new(
 );
 
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let is_lazy = parse_flush_mode(args)?;
+    let is_lazy = parse_flush_mode(view, args)?;
     let removed = view.flush();
     if is_lazy {
         view.count_freed_lazily(removed);
@@ -82,13 +84,14 @@ fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     Ok(Reply::OK)
 }
 
-/// Whether the mode is ASYNC. The memory is freed in either mode when the locks are released; clients can only see how it
+/// Whether the mode is ASYNC, which `lazyfree-lazy-user-flush` can make the usual one. The memory is freed in either mode when the locks are released; clients can only see how it
 /// is counted.
-fn parse_flush_mode(args: &mut Args<'_>) -> Result<bool, CommandError> {
-    let is_lazy = args.take("ASYNC");
-    if !is_lazy {
-        let _ = args.take("SYNC");
-    }
+fn parse_flush_mode(view: &View<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    let is_lazy = match () {
+        () if args.take("ASYNC") => true,
+        () if args.take("SYNC") => false,
+        () => view.settings().lazy_free.user_flush.load(Ordering::Relaxed),
+    };
     args.end()?;
     Ok(is_lazy)
 }

@@ -77,7 +77,7 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     };
     let usage = view.restored_usage(options.idle_time, options.frequency);
     let entry = Entry::of_content(key, content, view.settings(), args.profile(), deadline, usage).ok_or(BAD_CONTENT)?;
-    if deadline.is_some_and(|deadline| deadline <= view.now()) {
+    if deadline.is_some_and(|deadline| deadline <= view.past()) {
         delete(view, key);
         return Ok(Reply::OK);
     }

@@ -1,5 +1,7 @@
 //! The options EX, PX, EXAT, PXAT, KEEPTTL and PERSIST, and the deadlines they mean.
 
+use std::sync::atomic::Ordering;
+
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
@@ -106,7 +108,7 @@ impl<'a> ExpireOption<'a> {
 #[inline]
 pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
-        Expiry::At(deadline) if deadline <= view.now() && args.profile().family() == Family::Valkey => {
+        Expiry::At(deadline) if deadline <= view.past() && args.profile().family() == Family::Valkey => {
             delete_past_deadline(view, args, key);
         }
         expiry => {
@@ -118,6 +120,9 @@ pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], val
 
 /// Deletes a key that was given a deadline in the past.
 pub(super) fn delete_past_deadline(view: &mut View<'_>, args: &Args<'_>, key: &[u8]) {
+    if view.settings().lazy_free.expire.load(Ordering::Relaxed) {
+        view.free_lazily(key);
+    }
     if view.remove(key) {
         if args.profile().has(Since::valkey(9, 0, 0)) {
             view.notify(EventClass::Expired, "expired", key);

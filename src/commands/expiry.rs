@@ -104,7 +104,7 @@ fn set_expiry<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit:
     if !condition.allows(entry.deadline(), deadline) {
         return Ok(Reply::Integer(0));
     }
-    if deadline <= view.now() {
+    if deadline <= view.past() {
         delete_past_deadline(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
@@ -245,7 +245,7 @@ const EXPIRETIME: Command = Command::new(
 );
 
 fn expiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    query_ttl(view, args, in_seconds)
+    query_ttl(view, args, |deadline| in_seconds(deadline.max(0)))
 }
 
 const PEXPIRETIME: Command = Command::new(
@@ -258,7 +258,7 @@ const PEXPIRETIME: Command = Command::new(
 );
 
 fn pexpiretime<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    query_ttl(view, args, |deadline| deadline)
+    query_ttl(view, args, |deadline| deadline.max(0))
 }
 
 fn query_ttl<'v>(view: &mut View<'_>, args: &mut Args<'v>, answer: impl FnOnce(Millis) -> i64) -> CommandResult<'v> {

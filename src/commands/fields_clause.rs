@@ -29,6 +29,21 @@ pub(super) fn is_valkey(args: &Args<'_>) -> bool {
     args.profile().family() == Family::Valkey
 }
 
+/// Prepares for a write of fields that may have expired: Redis removes those first; Valkey publishes that they have
+/// expired, and has them overwritten.
+pub(super) fn clear_expired<'w>(
+    view: &mut View<'_>,
+    args: &Args<'_>,
+    key: &[u8],
+    fields: impl Iterator<Item = &'w [u8]>,
+) {
+    if is_valkey(args) {
+        view.renew_fields(key, fields);
+    } else {
+        view.expire_fields(key, fields);
+    }
+}
+
 /// Parses `FIELDS` and the fields as Redis does. `not_positive` is the error for a count below 1.
 pub(super) fn parse_fields<'a>(args: &mut Args<'a>, not_positive: CommandError) -> Result<Words<'a>, CommandError> {
     if !args.take("FIELDS") {

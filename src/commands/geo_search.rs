@@ -20,6 +20,8 @@ pub(super) const ROWS: &[Command] =
 
 const COMPLEXITY: &str = "O(N+log(M)) for N places near the area searched, of M in the set";
 const RADIUS_FLAGS: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::MovableKeys];
+/// Valkey 9 says that a request decides about these keys.
+const STORES: &[(Since, &[&str])] = &[(Since::valkey(9, 0, 0), &["OW", "update", "variable_flags"])];
 const READ: KeySpec = KeySpec::one(1, &["RO", "access"]);
 
 const GEORADIUS: Command = Command::new(
@@ -34,8 +36,8 @@ const GEORADIUS: Command = Command::new(
         arity: Arity::AtLeast(6),
         keys: &[
             READ,
-            KeySpec::after_keyword("STORE", 6, &["OW", "update"]),
-            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 6, &["OW", "update"]).with_later_flags(STORES),
+            KeySpec::after_keyword("STOREDIST", 6, &["OW", "update"]).with_later_flags(STORES),
         ],
         flags: RADIUS_FLAGS,
         categories: &[Category::Geo],
@@ -68,8 +70,8 @@ const GEORADIUSBYMEMBER: Command = Command::new(
         arity: Arity::AtLeast(5),
         keys: &[
             READ,
-            KeySpec::after_keyword("STORE", 5, &["OW", "update"]),
-            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]),
+            KeySpec::after_keyword("STORE", 5, &["OW", "update"]).with_later_flags(STORES),
+            KeySpec::after_keyword("STOREDIST", 5, &["OW", "update"]).with_later_flags(STORES),
         ],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         name: "GEORADIUSBYMEMBER",
@@ -169,7 +171,18 @@ struct Query<'a> {
     store_distance: bool,
 }
 
-const NO_SUCH_MEMBER: CommandError = CommandError::fixed("ERR could not decode requested zset member");
+/// The first Valkey that names the member that is not there.
+const NAMES_MEMBER: Since = Since::valkey(9, 0, 0);
+
+/// The error for a center that is not in the set. Valkey prints the member as a C string, which ends at a zero byte.
+#[cold]
+fn no_such_member(profile: &Profile, member: &[u8]) -> CommandError {
+    if !profile.has(NAMES_MEMBER) {
+        return CommandError::fixed("ERR could not decode requested zset member");
+    }
+    let shown = member.split(|&byte| byte == 0).next().unwrap_or_default();
+    CommandError::new([b"ERR member ", shown, b" does not exist"].concat())
+}
 
 fn georadius<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bool) -> CommandResult<'v> {
     let key = args.key()?;
@@ -187,7 +200,7 @@ fn georadiusbymember<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, stores: bo
     let mut query = Query::new();
     query.from_member = true;
     if let Some(set) = set {
-        query.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+        query.center = Some(position_of(set, member).ok_or_else(|| no_such_member(args.profile(), member))?);
         query.shape = Some(parse_circle(args)?);
     } else {
         // Radius and unit are not checked when the key is absent.
@@ -341,7 +354,7 @@ impl<'a> Query<'a> {
         {
             let member = args.bytes()?;
             if let Some(set) = set {
-                self.center = Some(position_of(set, member).ok_or(NO_SUCH_MEMBER)?);
+                self.center = Some(position_of(set, member).ok_or_else(|| no_such_member(args.profile(), member))?);
             }
             self.from_member = true;
         } else if behind >= 2 && search && !polygon && !self.from_member && args.take("FROMLONLAT") {

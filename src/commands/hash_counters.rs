@@ -1,5 +1,6 @@
 //! HINCRBY and HINCRBYFLOAT.
 
+use super::fields_clause::clear_expired;
 use super::long_double::LongDouble;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -77,10 +78,11 @@ fn update_field<R>(
     make: impl FnOnce(Option<&[u8]>) -> Result<(R, String), CommandError>,
 ) -> Result<R, CommandError> {
     let limits = view.settings().hash_limits(args.profile());
+    clear_expired(view, args, key, std::iter::once(field));
     view.change_or_make(key, Hash::default, |hash| match make(hash.get(field)) {
         Err(error) => (Err(error), 0),
         Ok((result, text)) => {
-            hash.rewrite(field, text.as_bytes(), &limits);
+            hash.update(field, text.as_bytes(), &limits);
             (Ok(result), 1)
         }
     })?

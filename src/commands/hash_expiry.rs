@@ -101,10 +101,16 @@ fn set_times<'v>(view: &mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, absol
         (time, Condition::of(option.into_iter())?, parse_fields(args, NUMBER_NOT_POSITIVE)?)
     };
     let limits = view.settings().hash_limits(args.profile());
+    let past = view.past();
+    // Redis gives a new deadline also to a field that has expired and is still there.
+    let sees_expired = !is_valkey(args);
     let change = view.change(key, |hash: &mut Hash| {
         hash.expect_times(&limits);
-        let answers: Vec<i64> =
-            fields.iter().map(|field| set_field_time(hash, field, time, now, &condition, &limits)).collect();
+        let set = |field| match hash.contains(field) || (sees_expired && hash.has(field)) {
+            true => set_field_time(hash, field, time, past, &condition, &limits),
+            false => NO_FIELD,
+        };
+        let answers: Vec<i64> = fields.iter().map(set).collect();
         let changes = answers.iter().filter(|&&answer| matches!(answer, DONE | REMOVED)).count();
         (answers, changes)
     })?;
@@ -121,15 +127,13 @@ fn set_field_time(
     hash: &mut Hash,
     field: &[u8],
     time: Millis,
-    now: Millis,
+    past: Millis,
     condition: &Condition,
     limits: &HashLimits,
 ) -> i64 {
-    if !hash.contains(field) {
-        NO_FIELD
-    } else if !condition.allows(hash.time(field), time) {
+    if !condition.allows(hash.time(field), time) {
         REFUSED
-    } else if time <= now {
+    } else if time <= past {
         hash.remove(field);
         REMOVED
     } else {
@@ -241,9 +245,9 @@ fn query_times<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit, 
     let start = if absolute { 0 } else { now };
     let answer = |field: &[u8]| match hash {
         Some(hash) if hash.contains(field) => hash.time(field).map_or(NO_TIME, |time| match unit {
-            TimeUnit::Milliseconds => time - start,
+            TimeUnit::Milliseconds => (time - start).max(0),
             // Redis rounds up, Valkey to the nearest second.
-            TimeUnit::Seconds => (time - start + if valkey { 500 } else { 999 }) / 1000,
+            TimeUnit::Seconds => ((time - start).max(0) + if valkey { 500 } else { 999 }) / 1000,
         }),
         _ => NO_FIELD,
     };

@@ -37,13 +37,16 @@ const HGETDEL: Command = Command::new(
 fn hgetdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let fields = parse_fields_clause(view, key, args)?;
+    if !is_valkey(args) {
+        view.expire_fields(key, fields.iter());
+    }
     let change = view.change(key, |hash: &mut Hash| {
         let mut removed = 0;
         let values: Vec<Reply<'static>> = fields
             .iter()
             .map(|field| {
                 let value = copy_of(hash, field);
-                removed += usize::from(hash.remove(field));
+                removed += usize::from(hash.contains(field) && hash.remove(field));
                 value
             })
             .collect();
@@ -99,7 +102,7 @@ struct ChangeCounts {
 }
 
 fn hgetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (key, now) = (args.key()?, view.now());
+    let (key, now, past) = (args.key()?, view.now(), view.past());
     let (change, fields) = if is_valkey(args) {
         let found = FieldsClause::find(args)?;
         let left = args.left() - found.options.len();
@@ -114,6 +117,9 @@ fn hgetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         expire.take(args, ExpireOption::Persist);
         (parse_change(expire, now, args)?, parse_fields(args, NOT_POSITIVE)?)
     };
+    if !is_valkey(args) {
+        view.expire_fields(key, fields.iter());
+    }
     let limits = view.settings().hash_limits(args.profile());
     let outcome = view.change(key, |hash: &mut Hash| {
         if !matches!(change, TtlChange::None) {
@@ -124,7 +130,7 @@ fn hgetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
             .iter()
             .map(|field| {
                 let value = copy_of(hash, field);
-                apply_change(hash, field, change, now, &limits, &mut changes);
+                apply_change(hash, field, change, past, &limits, &mut changes);
                 value
             })
             .collect();
@@ -168,12 +174,15 @@ fn apply_change(
     hash: &mut Hash,
     field: &[u8],
     change: TtlChange,
-    now: Millis,
+    past: Millis,
     limits: &HashLimits,
     changes: &mut ChangeCounts,
 ) {
+    if !hash.contains(field) {
+        return;
+    }
     match change {
-        TtlChange::Until(time) if time <= now => changes.removed += usize::from(hash.remove(field)),
+        TtlChange::Until(time) if time <= past => changes.removed += usize::from(hash.remove(field)),
         TtlChange::Until(time) => changes.timed += usize::from(hash.set_time(field, Some(time), limits)),
         TtlChange::Persist => changes.persisted += usize::from(hash.set_time(field, None, limits)),
         TtlChange::None => {}
@@ -197,7 +206,7 @@ const HSETEX: Command = Command::new(
         group: Group::Hash,
         since: SINCE,
         arity: Arity::AtLeast(6),
-        keys: &[KeySpec::one(1, &["RW", "update"])],
+        keys: &[KeySpec::one(1, &["RW", "update"]).with_later_flags(&[(Since::valkey(9, 0, 0), &["RW", "insert"])])],
         flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
         categories: &[Category::Hash],
         ..CommandSpec::new("HSETEX")
@@ -243,12 +252,18 @@ fn hsetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         parse_options_redis(args, now)?
     };
     let (conditions, words) = (options.conditions, options.words);
+    if !is_valkey(args) && conditions.fields.is_some() {
+        view.expire_fields(key, words.iter().step_by(2));
+    }
     if !conditions.hold(view.collection_to_write::<Hash>(key)?, words) {
         return Ok(Reply::Integer(0));
     }
+    if is_valkey(args) {
+        view.renew_fields(key, words.iter().step_by(2));
+    }
     let keep = matches!(options.expire, ExpireOption::KeepTtl);
     let limits = view.settings().hash_limits(args.profile());
-    let past = until.is_some_and(|time| time <= now);
+    let past = until.is_some_and(|time| time <= view.past());
     view.change_or_make(key, Hash::default, |hash| {
         hash.expect(words.iter(), &limits);
         if until.is_some() {
@@ -257,7 +272,7 @@ fn hsetex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         let mut pairs = words.iter();
         while let (Some(field), Some(value)) = (pairs.next(), pairs.next()) {
             if keep {
-                hash.rewrite(field, value, &limits);
+                hash.update(field, value, &limits);
             } else {
                 hash.set(field, value, &limits);
             }

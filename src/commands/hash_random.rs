@@ -1,6 +1,8 @@
 //! HRANDFIELD.
 
+use super::fields_clause::is_valkey;
 use super::sampling::{OUT_OF_RANGE, parse_count, sample};
+use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{Hash, View};
@@ -28,10 +30,14 @@ const HRANDFIELD: Command = Command::new(
 
 fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, count) = (args.key()?, args.optional());
+    if !is_valkey(args) {
+        view.expire_all_fields(key);
+    }
     let Some(count) = count else {
-        let size = view.collection::<Hash>(key)?.map_or(0, Hash::len);
+        let (size, places) = visible(view, key)?;
         let place = view.random_below(size);
-        let pair = view.peek(key).and_then(|entry| entry.collection::<Hash>()?.at(place));
+        let place = places.map_or(Some(place), |places| places.get(place).copied());
+        let pair = view.peek(key).and_then(|entry| entry.collection::<Hash>()?.at(place?));
         return Ok(Reply::bulk_or_null(pair.map(|pair| pair.field())));
     };
     let count = parse_count(count)?;
@@ -41,11 +47,14 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(OUT_OF_RANGE);
     }
-    let size = view.collection::<Hash>(key)?.map_or(0, Hash::len);
+    let (size, visible) = visible(view, key)?;
     if size == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    let places = sample(view, size, count)?;
+    let mut places = sample(view, size, count)?;
+    if let Some(visible) = visible {
+        places.iter_mut().for_each(|place| *place = visible.get(*place).copied().unwrap_or(usize::MAX));
+    }
     let Some(hash) = view.peek(key).and_then(|entry| entry.collection::<Hash>()) else {
         return Ok(Reply::Array(Vec::new()));
     };
@@ -55,4 +64,11 @@ fn hrandfield<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
     } else {
         Reply::Array(pairs.map(|pair| Reply::bulk(pair.field())).collect())
     })
+}
+
+/// How many fields clients see, and their places, if there are others.
+fn visible(view: &mut View<'_>, key: &[u8]) -> Result<(usize, Option<Vec<usize>>), CommandError> {
+    let Some(hash) = view.collection::<Hash>(key)? else { return Ok((0, None)) };
+    let places = hash.visible_places();
+    Ok((places.as_ref().map_or(hash.len(), Vec::len), places))
 }

@@ -1,5 +1,6 @@
 //! Hashes: reading and writing fields, and HSCAN.
 
+use super::fields_clause::{clear_expired, is_valkey};
 use super::scan_elements::scan;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
@@ -56,9 +57,11 @@ fn set_fields(view: &mut View<'_>, args: &mut Args<'_>) -> Result<usize, Command
         return Err(args.wrong_number());
     }
     let limits = view.settings().hash_limits(args.profile());
+    // Redis counts a field that has expired and is still there as an old one.
+    let renewed = if is_valkey(args) { view.renew_fields(key, words.iter().step_by(2)) } else { 0 };
     let created = view.change_or_make(key, Hash::default, |hash| {
         hash.expect(words.iter(), &limits);
-        let mut created = 0;
+        let mut created = renewed;
         let mut each = words.iter();
         while let (Some(field), Some(value)) = (each.next(), each.next()) {
             created += usize::from(hash.set(field, value, &limits));
@@ -88,8 +91,12 @@ const HSETNX: Command = Command::new(
 fn hsetnx<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, field, value) = (args.key()?, args.bytes()?, args.bytes()?);
     let limits = view.settings().hash_limits(args.profile());
+    clear_expired(view, args, key, std::iter::once(field));
     let written = view.change_or_make(key, Hash::default, |hash| {
-        let written = !hash.contains(field) && hash.set(field, value, &limits);
+        let written = !hash.contains(field);
+        if written {
+            hash.set(field, value, &limits);
+        }
         (written, usize::from(written))
     })?;
     if written {
@@ -117,8 +124,11 @@ const HDEL: Command = Command::new(
 
 fn hdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, fields) = (args.key()?, args.rest());
+    // Redis removes, and counts, also fields that have expired and are still there.
+    let sees_expired = !is_valkey(args);
     let removal = view.change(key, |hash: &mut Hash| {
-        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        let is_there = |hash: &Hash, field: &[u8]| sees_expired || hash.contains(field);
+        let removed = fields.iter().filter(|field| is_there(hash, field) && hash.remove(field)).count();
         (removed, removed)
     })?;
     let (removed, gone) = removal.unwrap_or_default();
@@ -147,8 +157,15 @@ const HGET: Command = Command::new(
 );
 
 fn hget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    let (hash, field) = find_field(view, args)?;
     Ok(value_of(hash, field))
+}
+
+/// The hash that a command names, and its field. A field that has expired is removed in Redis, and stays unseen in Valkey.
+fn find_field<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> Result<(Option<&'v Hash>, &'v [u8]), CommandError> {
+    let (key, fields) = (args.key()?, args.rest());
+    let hash = view.hash_with_fields(key, fields, !is_valkey(args))?;
+    Ok((hash, args.bytes()?))
 }
 
 fn value_of<'v>(hash: Option<&'v Hash>, field: &[u8]) -> Reply<'v> {
@@ -169,8 +186,9 @@ const HMGET: Command = Command::new(
 );
 
 fn hmget<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let hash = view.collection::<Hash>(args.key()?)?;
-    Ok(Reply::Array(args.rest().iter().map(|field| value_of(hash, field)).collect()))
+    let (key, fields) = (args.key()?, args.rest());
+    let hash = view.hash_with_fields(key, fields, !is_valkey(args))?;
+    Ok(Reply::Array(fields.iter().map(|field| value_of(hash, field)).collect()))
 }
 
 const HSTRLEN: Command = Command::new(
@@ -186,7 +204,7 @@ const HSTRLEN: Command = Command::new(
 );
 
 fn hstrlen<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    let (hash, field) = find_field(view, args)?;
     Ok(Reply::Integer(hash.and_then(|hash| hash.get(field)).map_or(0, <[u8]>::len) as i64))
 }
 
@@ -201,7 +219,7 @@ const HEXISTS: Command = Command::new(
 );
 
 fn hexists<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (hash, field) = (view.collection::<Hash>(args.key()?)?, args.bytes()?);
+    let (hash, field) = find_field(view, args)?;
     Ok(Reply::Integer(i64::from(hash.is_some_and(|hash| hash.contains(field)))))
 }
 
@@ -247,7 +265,7 @@ const HGETALL: Command = Command::new(
 fn hgetall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
     let pairs =
-        hash.map(|hash| hash.iter().map(|pair| (Reply::bulk(pair.field()), Reply::bulk(pair.value()))).collect());
+        hash.map(|hash| hash.visible().map(|pair| (Reply::bulk(pair.field()), Reply::bulk(pair.value()))).collect());
     Ok(Reply::Map(pairs.unwrap_or_default()))
 }
 
@@ -258,7 +276,7 @@ const HKEYS: Command = Command::new(
 
 fn hkeys<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
-    let fields = hash.map(|hash| hash.iter().map(|pair| Reply::bulk(pair.field())).collect());
+    let fields = hash.map(|hash| hash.visible().map(|pair| Reply::bulk(pair.field())).collect());
     Ok(Reply::Array(fields.unwrap_or_default()))
 }
 
@@ -269,7 +287,7 @@ const HVALS: Command = Command::new(
 
 fn hvals<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let hash = view.collection::<Hash>(args.key()?)?;
-    let values = hash.map(|hash| hash.iter().map(|pair| Reply::bulk(pair.value())).collect());
+    let values = hash.map(|hash| hash.visible().map(|pair| Reply::bulk(pair.value())).collect());
     Ok(Reply::Array(values.unwrap_or_default()))
 }
 

@@ -1,6 +1,7 @@
 //! The replies of HELP subcommands, and the errors that point to them.
 
 use crate::base::error::CommandError;
+use crate::base::profile::Family;
 use crate::commands::CommandResult;
 use crate::protocol::Reply;
 use crate::spec::{Args, Table};
@@ -21,13 +22,39 @@ pub(super) fn help(table: &Table, container: &str, lines: &[&'static str]) -> Co
         kept
     });
     let name = row.map(|row| table.name_of(row)).filter(|name| name != container);
+    let is_valkey = table.profile().family() == Family::Valkey;
     let reworded = |line: &'static str| match (line, &name) {
         ("    Prints this help.", _) if table.profile().since_redis(7, 2) => Reply::Status("    Print this help."),
         (line, Some(name)) if line.starts_with(container) => Reply::StatusText(line.replacen(container, name, 1)),
+        (line, _) if is_valkey && line.contains("Redis ") => Reply::StatusText(line.replace("Redis ", "")),
         (line, _) => Reply::Status(line),
     };
-    Ok(Reply::Array(lines.map(|line| reworded(line)).collect()))
+    Ok(Reply::Array(lines.flat_map(|line| in_family(line, is_valkey)).map(|line| reworded(line)).collect()))
 }
+
+/// The lines that stand for a line of Redis.
+fn in_family<'l>(line: &'l &'static str, is_valkey: bool) -> &'l [&'static str] {
+    let other = VALKEY_LINES.iter().find(|(redis, _)| is_valkey && redis == line);
+    other.map_or(std::slice::from_ref(line), |(_, valkey)| valkey)
+}
+
+/// Lines that are others in Valkey.
+const VALKEY_LINES: &[(&str, &[&str])] = &[
+    ("SETUSER <username> <attribute> [<attribute> ...]", &["SETUSER <username> <rule> [<rule> ...]"]),
+    (
+        "    Create or modify a user with the specified attributes.",
+        &["    Create or modify a user with the specified rules."],
+    ),
+    ("    * Library description", &[]),
+    ("DEBUG (YES|SYNC|NO)", &["DEBUG (YES|SYNC|NO) [<engine_name>]"]),
+    (
+        "    Set the debug mode for subsequent scripts executed.",
+        &[
+            "    Set the debug mode for subsequent scripts executed of the specified engine.",
+            "    Default engine name: 'lua'",
+        ],
+    ),
+];
 
 /// The error of a subcommand that checks its own number of arguments (Redis's `addReplySubcommandSyntaxError`).
 pub(super) fn subcommand_syntax_error(args: &Args<'_>, container: &str) -> CommandError {

@@ -1,5 +1,7 @@
 //! Commands on keys of any type: DEL, EXISTS, TYPE, RENAME, COPY, MOVE.
 
+use std::sync::atomic::Ordering;
+
 use super::databases::parse_db_index;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -40,14 +42,12 @@ const UNLINK: Command = Command::new(
 );
 
 fn del<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let delete = if view.settings().lazy_free.user_del.load(Ordering::Relaxed) { delete_lazily } else { delete };
     Ok(count_if(args, |key| delete(view, key)))
 }
 
 fn unlink<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(count_if(args, |key| {
-        view.free_lazily(key);
-        delete(view, key)
-    }))
+    Ok(count_if(args, |key| delete_lazily(view, key)))
 }
 
 const EXISTS: Command = Command::new(
@@ -250,6 +250,12 @@ fn move_key<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v
 }
 
 /// Deletes a key and publishes the event. Returns whether the key existed.
+/// Removes a key, and leaves it to later to free its value.
+pub(super) fn delete_lazily(view: &mut View<'_>, key: &[u8]) -> bool {
+    view.free_lazily(key);
+    delete(view, key)
+}
+
 pub(super) fn delete(view: &mut View<'_>, key: &[u8]) -> bool {
     let removed = view.remove(key);
     if removed {

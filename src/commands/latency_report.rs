@@ -58,6 +58,10 @@ const LARGE_OBJECTS: &str = "- Deleting, expiring or evicting (because of maxmem
     operation. If you have very large objects that are often deleted, expired, or evicted, try to fragment those objects \
     into multiple smaller objects.\n";
 
+const MASS_EVICTION: &str = "- Sudden changes to the 'maxmemory' setting via 'CONFIG SET', or allocation of large \
+    objects via sets or sorted sets intersections, STORE option of SORT, @ Cluster large keys migrations (RESTORE \
+    command), may create sudden memory pressure forcing the server to block trying to evict keys. \n";
+
 /// LATENCY DOCTOR.
 pub(super) fn doctor(call: &Call<'_>) -> String {
     let wording = if call.server.profile.family() == Family::Valkey { &VALKEY } else { &REDIS };
@@ -125,8 +129,11 @@ pub(super) fn doctor(call: &Call<'_>) -> String {
              parameter to 100 using 'CONFIG SET hz 100'."
         );
     }
-    if has(LatencyEvent::Command) || has(LatencyEvent::ExpireCycle) {
+    if has(LatencyEvent::Command) || has(LatencyEvent::ExpireCycle) || has(LatencyEvent::EvictionDel) {
         text += LARGE_OBJECTS;
+    }
+    if has(LatencyEvent::EvictionCycle) {
+        text += &MASS_EVICTION.replace('@', server);
     }
     text
 }

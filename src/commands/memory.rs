@@ -13,6 +13,8 @@ use crate::spec::{Args, Arity, CommandSpec, Flag, KeySpec};
 pub(super) const ROWS: &[Command] = &[MEMORY];
 
 const MEMORY_SINCE: Since = Since::redis(4, 0, 0);
+/// Valkey 9 answers them while it loads its data.
+const WHILE_LOADING: &[(Since, &[Flag])] = &[(Since::valkey(9, 0, 0), &[Flag::Loading])];
 const MEMORY_TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
 const MEMORY: Command = Command::container(
@@ -37,6 +39,7 @@ const MEMORY: Command = Command::container(
                 since: MEMORY_SINCE,
                 arity: Arity::Exactly(2),
                 tips: MEMORY_TIPS,
+                later_flags: WHILE_LOADING,
                 ..simple_row("MALLOC-STATS")
             },
         ),
@@ -48,6 +51,7 @@ const MEMORY: Command = Command::container(
                 since: MEMORY_SINCE,
                 arity: Arity::Exactly(2),
                 tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                later_flags: WHILE_LOADING,
                 ..simple_row("PURGE")
             },
         ),

@@ -18,6 +18,7 @@ mod blocking;
 mod call;
 mod client;
 mod client_filter;
+mod client_help;
 mod client_list;
 mod cluster;
 mod command;

@@ -1,6 +1,6 @@
 //! EVAL, EVALSHA and SCRIPT. The engine runs scripts; the commands that manage them run here.
 
-use super::help::help;
+use super::help::{help, subcommand_syntax_error};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Call, Command, CommandResult, Handler};
@@ -9,6 +9,8 @@ use crate::script::{Interpreters, KillError, Origin, ScriptKind, texts};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, ScriptCommand as Which, Secrets};
 
 pub(super) const ROWS: &[Command] = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO, SCRIPT];
+
+const VALKEY_9: Since = Since::valkey(9, 0, 0);
 
 const NOT_BUSY: CommandError = CommandError::fixed("NOTBUSY No scripts in execution right now.");
 const UNKILLABLE: CommandError = CommandError::fixed(
@@ -101,6 +103,7 @@ const SCRIPT: Command = Command::container(
                 complexity: "O(N) in the number of scripts",
                 arity: Arity::AtLeast(2),
                 flags: &[Flag::NoScript],
+                later_flags: &[(VALKEY_9, &[Flag::NoScript, Flag::Stale])],
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
                 ..sub("FLUSH")
             },
@@ -119,9 +122,11 @@ const SCRIPT: Command = Command::container(
             Handler::Connection(debug),
             CommandSpec {
                 usage: "<YES | SYNC | NO>",
+                later_usages: &[(VALKEY_9, "<YES | SYNC | NO> [engine-name]")],
                 summary: "Turns the debugger on or off. There is none, so it cannot be turned on.",
                 since: Since::redis(3, 2, 0),
                 arity: Arity::Exactly(3),
+                later_arities: &[(VALKEY_9, Arity::AtLeast(3))],
                 flags: &[Flag::NoScript],
                 ..sub("DEBUG")
             },
@@ -134,6 +139,7 @@ const SCRIPT: Command = Command::container(
                 complexity: "O(1) for each script",
                 arity: Arity::AtLeast(3),
                 flags: &[Flag::NoScript],
+                later_flags: &[(VALKEY_9, &[Flag::NoScript, Flag::Stale])],
                 tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
                 ..sub("EXISTS")
             },
@@ -237,6 +243,15 @@ fn show(scripts: &mut Interpreters, call: &mut Call<'_>, args: &mut Args<'_>) ->
 
 fn debug(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mode = args.bytes()?;
+    let engine = if args.left() > 0 { Some(args.bytes()?) } else { None };
+    if args.left() > 0 {
+        return Err(subcommand_syntax_error(args, "SCRIPT"));
+    }
+    if let Some(engine) = engine.filter(|engine| !engine.eq_ignore_ascii_case(b"LUA")) {
+        return Err(CommandError::new(
+            [b"ERR No scripting engine found with name '", engine, b"' to enable debug"].concat(),
+        ));
+    }
     if mode.eq_ignore_ascii_case(b"NO") {
         return Ok(Reply::OK);
     }

@@ -87,7 +87,7 @@ fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         return Ok(Reply::Null);
     }
     match expire.expiry(now, args)? {
-        Expiry::At(deadline) if deadline <= now => {
+        Expiry::At(deadline) if deadline <= view.past() => {
             let value = view.string_to_write(key)?.map(<[u8]>::to_vec);
             delete_past_deadline(view, args, key);
             return Ok(value.map_or(Reply::Null, Reply::bulk));

@@ -9,6 +9,9 @@ use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
 
 const PLAIN: &[Flag] = &[Flag::NoScript, Flag::Loading, Flag::Stale];
+/// Valkey 9 runs them while a slow script runs.
+const AT_ANY_TIME: &[(Since, &[Flag])] =
+    &[(Since::valkey(9, 0, 0), &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::AllowBusy])];
 
 pub(super) const TRACKING: Command = Command::new(
     Handler::Connection(tracking),
@@ -156,6 +159,7 @@ pub(super) const CACHING: Command = Command::new(
         since: Since::redis(6, 0, 0),
         arity: Arity::Exactly(3),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("CACHING")
     },
@@ -189,6 +193,7 @@ pub(super) const GETREDIR: Command = Command::new(
         since: Since::redis(6, 0, 0),
         arity: Arity::Exactly(2),
         flags: PLAIN,
+        later_flags: AT_ANY_TIME,
         categories: &[Category::Connection],
         ..CommandSpec::new("GETREDIR")
     },

@@ -6,6 +6,12 @@ use crate::spec::{Arity, Category, CommandSpec, Flag, Group, KeySpec, Transactio
 
 pub(super) const ROWS: &[Command] = &[MULTI, EXEC, DISCARD, WATCH, UNWATCH];
 
+/// Valkey 9 says of more commands that they have no place in a transaction.
+const NOT_NESTED: &[(Since, &[Flag])] = &[(
+    Since::valkey(9, 0, 0),
+    &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoMulti, Flag::AllowBusy],
+)];
+
 const MULTI: Command = Command::new(
     Handler::Transaction(TransactionCommand::Multi),
     CommandSpec {
@@ -14,6 +20,7 @@ const MULTI: Command = Command::new(
         since: Since::redis(1, 2, 0),
         arity: Arity::Exactly(1),
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        later_flags: NOT_NESTED,
         categories: &[Category::Transaction],
         ..CommandSpec::new("MULTI")
     },
@@ -58,6 +65,7 @@ const WATCH: Command = Command::new(
         arity: Arity::AtLeast(2),
         keys: &[KeySpec::range(1, -1, 1, &["RO"])],
         flags: &[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::AllowBusy],
+        later_flags: NOT_NESTED,
         categories: &[Category::Transaction],
         ..CommandSpec::new("WATCH")
     },

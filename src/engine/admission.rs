@@ -5,13 +5,13 @@ use std::cell::Cell;
 use super::{Engine, is_exec, is_monitor, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::acl::{DatabaseContext, Denial};
+use crate::clients::acl::Denial;
 use crate::clients::instance::MemoryState;
 use crate::clients::session::{Flow, Replies, Session};
 use crate::commands::{self, Call};
 use crate::powers::Hook;
 use crate::protocol::{Protocol, Reply, Words};
-use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group};
 
 /// The first Valkey that names the refused command in a transaction's error, and that checks the password first.
 const VALKEY_9: Since = Since::valkey(9, 0, 0);
@@ -65,13 +65,14 @@ impl Engine {
             // What the evictions have to tell this client is about what was there before its command.
             session.client.take_mail(out);
         }
-        session.out_of_memory = state == MemoryState::Exceeded;
-        if session.out_of_memory
+        let is_exhausted = state == MemoryState::Exceeded;
+        if is_exhausted
             && (transaction::may_grow(session, spec, &self.instance.profile)
                 || transaction::may_run_scripts(session, spec) && self.backend.scripts_may_grow(session, spec, words))
         {
             return Err(CommandError::OUT_OF_MEMORY);
         }
+        self.instance.note_out_of_memory(is_exhausted);
         Ok(())
     }
 
@@ -97,33 +98,35 @@ impl Engine {
     }
 
     fn admit_to_transaction(&self, spec: &CommandSpec) -> Result<(), CommandError> {
-        if !self.instance.profile.has(VALKEY_9) {
-            let forbidden = spec.has_flag(Flag::NoMulti);
-            return if forbidden { Err(CommandError::NOT_IN_TRANSACTION) } else { Ok(()) };
-        }
-        if !spec.has_flag(Flag::NoMulti)
-            && !matches!(spec.kind, CommandKind::Transaction(TransactionCommand::Multi | TransactionCommand::Watch))
-            && !spec.refused_in_transaction_by_valkey_9
-        {
+        let profile = &self.instance.profile;
+        if !spec.flags_in(profile).contains(&Flag::NoMulti) {
             return Ok(());
+        }
+        if !profile.has(VALKEY_9) {
+            return Err(CommandError::NOT_IN_TRANSACTION);
         }
         let name = self.table.full_name(spec);
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// The error for a write that needs replicas.
+    /// The error for a write after a save that failed, or that needs replicas. After such a save, PING fails, too.
     #[cold]
-    pub(super) fn replicas_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+    pub(super) fn write_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
-        let is_refused = self.instance.active_hooks.has(Hook::MissingReplicas)
-            && (writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec)));
-        is_refused.then_some(CommandError::NO_REPLICAS)
+        let writes =
+            writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec));
+        let needs_replicas = writes && self.instance.active_hooks.has(Hook::MissingReplicas);
+        (writes || spec.name == "PING")
+            .then(|| self.instance.failed_save())
+            .flatten()
+            .or_else(|| needs_replicas.then_some(CommandError::NO_REPLICAS))
     }
 
     /// The error for a command while a slow script runs.
     #[cold]
     pub(super) fn busy_refusal(&self, spec: &CommandSpec) -> Option<CommandError> {
-        let busy = self.instance.active_hooks.has(Hook::SlowScript) && !spec.has_flag(Flag::AllowBusy);
+        let busy = self.instance.active_hooks.has(Hook::SlowScript)
+            && !spec.flags_in(&self.instance.profile).contains(&Flag::AllowBusy);
         busy.then(|| self.busy_error())
     }
 
@@ -250,7 +253,7 @@ impl Engine {
         words: Words<'_>,
         context: &'static str,
     ) -> Result<(), Denial> {
-        let databases = DatabaseContext { selected: session.database(), count: self.instance.keyspace.databases() };
+        let databases = self.instance.database_context(session);
         let result = self.instance.acl.may_run(&session.user, spec, words, databases);
         if let Err(denial) = result {
             // The log shows the client as it is now. While EXEC runs, others see it as it was when EXEC began.

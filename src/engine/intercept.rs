@@ -13,8 +13,8 @@ use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
 use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
-use crate::protocol::{Reply, Words, parse_integer};
-use crate::spec::{CommandSpec, DatabaseArgs, Flag, Group, Redaction};
+use crate::protocol::{Reply, Words};
+use crate::spec::{CommandSpec, Flag, Group, Redaction};
 
 /// A complete request, with its row if it names a command.
 pub(super) struct Request<'w> {
@@ -227,9 +227,8 @@ impl Engine {
             for queued in transaction::queued(session) {
                 let words = queued.words.as_words();
                 inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
-                // The commands behind a SELECT run in that database.
-                let chosen = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-                db = chosen.filter(|_| queued.row.spec.databases == DatabaseArgs::Selected).unwrap_or(db);
+                let databases = self.instance.keyspace.databases();
+                db = transaction::selected_by(queued.row.spec, words, databases).unwrap_or(db);
             }
         }
         (self.arrival(session, client_name, spec, words), inside)

@@ -24,14 +24,17 @@ pub(super) fn is_queued(spec: &CommandSpec) -> bool {
     }
 }
 
+/// The database that a queued command selects for those behind it, if it is a SELECT that will succeed.
+pub(super) fn selected_by(spec: &CommandSpec, words: Words<'_>, databases: u32) -> Option<u32> {
+    let index = words.get(1).filter(|_| spec.databases == DatabaseArgs::Selected)?;
+    parse_integer(index).and_then(|number| u32::try_from(number).ok()).filter(|db| *db < databases)
+}
+
 /// Queues a command for EXEC, and returns the memory of the queue in bytes.
 pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>, databases: u32) -> usize {
     // A transaction that will not run queues nothing.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
-    if row.spec.databases == DatabaseArgs::Selected {
-        let selected = words.get(1).and_then(parse_integer).and_then(|number| u32::try_from(number).ok());
-        transaction.selected = selected.filter(|db| *db < databases).or(transaction.selected);
-    }
+    transaction.selected = selected_by(row.spec, words, databases).or(transaction.selected);
     let words = words.into_owned();
     transaction.size += words.size();
     transaction.queue.push(Queued { row, words });

@@ -27,6 +27,8 @@ pub enum Hook {
     Explore = 256,
     /// Writes need replicas, and there are none (`min-replicas-to-write`).
     MissingReplicas = 512,
+    /// A save has begun, and none has succeeded since: if it fails, writes are refused (`stop-writes-on-bgsave-error`).
+    UnconfirmedSave = 1024,
 }
 
 /// The hooks for which a command takes the slow path from its arrival to its reply.

@@ -163,6 +163,14 @@ impl Pattern {
             && self.key.as_ref().is_none_or(|glob| command.keys.iter().any(|key| glob::matches(glob, key, false)))
     }
 
+    /// Whether it matches what happens to a key without a command.
+    pub(crate) fn matches_key(&self, db: u32, key: &[u8]) -> bool {
+        self.commands.is_empty()
+            && self.client.is_none()
+            && self.db.is_none_or(|wanted| wanted == db)
+            && self.key.as_ref().is_none_or(|glob| glob::matches(glob, key, false))
+    }
+
     /// The pattern as it is written on the wire; empty for every command.
     pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let mut words = Vec::new();

@@ -3,7 +3,7 @@
 //! It works on the read buffer in place: a request is a list of spans into that buffer, and nothing is copied. No byte
 //! of a partial request is parsed twice. A length line alone allocates nothing: only bytes that arrived take memory.
 
-use super::inline::{self, Quoting};
+use super::inline::{self, Dialect};
 use super::number::parse_integer;
 use super::words::{Span, Words};
 use crate::base::error::CommandError;
@@ -39,6 +39,7 @@ pub enum ProtocolError {
     NotABulk(u8),
     InvalidLength,
     UnauthenticatedLength,
+    NoLineEnd,
 }
 
 impl ProtocolError {
@@ -52,6 +53,7 @@ impl ProtocolError {
             Self::BigLengthLine => "ERR Protocol error: too big bulk count string",
             Self::InvalidLength => "ERR Protocol error: invalid bulk length",
             Self::UnauthenticatedLength => "ERR Protocol error: unauthenticated bulk length",
+            Self::NoLineEnd => "ERR Protocol error: invalid CRLF in request",
             Self::NotABulk(found) => {
                 let mut text = b"ERR Protocol error: expected '$', got '".to_vec();
                 text.extend([*found, b'\'']);
@@ -134,18 +136,18 @@ pub struct Framer {
     /// The words of inline requests without quotes and escapes.
     unquoted: Vec<u8>,
     inline: bool,
-    quoting: Quoting,
+    dialect: Dialect,
 }
 
 impl Default for Framer {
     fn default() -> Self {
-        Self::new(Quoting::default())
+        Self::new(Dialect::default())
     }
 }
 
 impl Framer {
-    /// A framer that reads inline requests by these rules.
-    pub fn new(quoting: Quoting) -> Self {
+    /// A framer that reads requests by these rules.
+    pub fn new(dialect: Dialect) -> Self {
         Self {
             expect: Expect::Start,
             at: 0,
@@ -154,7 +156,7 @@ impl Framer {
             first: 0,
             unquoted: Vec::new(),
             inline: false,
-            quoting,
+            dialect,
         }
     }
 
@@ -174,10 +176,12 @@ impl Framer {
                 Expect::Count => {
                     if let Some((count @ 1..=UNAUTHENTICATED_WORDS, next)) = short_number(input, self.at + 1) {
                         self.advance(next);
+                        self.check_line_end(input)?;
                         self.expect = Expect::Length { left: count as usize };
                         continue;
                     }
                     let Some(line) = self.line(input, ProtocolError::BigCountLine)? else { return Ok(None) };
+                    self.check_line_end(input)?;
                     let count = parse_integer(&line[1..])
                         .filter(|&count| count <= i64::from(i32::MAX))
                         .ok_or(ProtocolError::InvalidCount)?;
@@ -195,18 +199,20 @@ impl Framer {
                         && length <= UNAUTHENTICATED_BULK.min(limits.bulk)
                     {
                         self.advance(next);
+                        self.check_line_end(input)?;
                         self.expect = Expect::Body { left, length: length as usize };
                         continue;
                     }
                     let Some(line) = self.line(input, ProtocolError::BigLengthLine)? else { return Ok(None) };
-                    let length = match line {
-                        [b'$', digits @ ..] => parse_integer(digits)
-                            .filter(|length| (0..=limits.bulk).contains(length))
-                            .ok_or(ProtocolError::InvalidLength)?,
+                    let [b'$', digits @ ..] = line else {
                         // Redis's error shows the byte at the start of the line, which for an empty line is its line
                         // end.
-                        other => return Err(ProtocolError::NotABulk(*other.first().unwrap_or(&b'\r'))),
+                        return Err(ProtocolError::NotABulk(*line.first().unwrap_or(&b'\r')));
                     };
+                    self.check_line_end(input)?;
+                    let length = parse_integer(digits)
+                        .filter(|length| (0..=limits.bulk).contains(length))
+                        .ok_or(ProtocolError::InvalidLength)?;
                     if length > UNAUTHENTICATED_BULK && !limits.authenticated {
                         return Err(ProtocolError::UnauthenticatedLength);
                     }
@@ -219,6 +225,10 @@ impl Framer {
                     }
                     self.spans.push(Span { start: self.at, end });
                     self.advance(end + 2);
+                    if input[end] != b'\r' {
+                        self.refuse_line_end()?;
+                    }
+                    self.check_line_end(input)?;
                     if left == 1 {
                         return Ok(Some(self.finish()));
                     }
@@ -298,6 +308,18 @@ impl Framer {
         self.searched = at;
     }
 
+    /// Checks the last byte of the line that ends before the next piece.
+    #[inline]
+    fn check_line_end(&self, input: &[u8]) -> Result<(), ProtocolError> {
+        if input[self.at - 1] == b'\n' { Ok(()) } else { self.refuse_line_end() }
+    }
+
+    /// Redis takes any two bytes for the end of a line of which it knows where it ends.
+    #[cold]
+    fn refuse_line_end(&self) -> Result<(), ProtocolError> {
+        if self.dialect == Dialect::Valkey { Err(ProtocolError::NoLineEnd) } else { Ok(()) }
+    }
+
     fn finish(&mut self) -> Framed {
         self.expect = Expect::Start;
         Framed { first: self.first, count: self.spans.len() - self.first, length: self.at, inline: self.inline }
@@ -330,7 +352,7 @@ impl Framer {
             Some(found) if input[self.searched + found] == b'\n' => {
                 let end = self.searched + found;
                 let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-                inline::split(line, self.quoting, &mut self.unquoted, &mut self.spans)
+                inline::split(line, self.dialect, &mut self.unquoted, &mut self.spans)
                     .ok_or(ProtocolError::UnbalancedQuotes)?;
                 self.at = end + 1;
                 Ok(Some(self.finish()))

@@ -2,18 +2,19 @@
 
 use super::words::Span;
 
-/// Whose rules say what quotes mean.
+/// Whose rules requests follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Quoting {
-    /// A quote ends the word.
+pub enum Dialect {
+    /// In an inline request, a quote ends the word.
     #[default]
     Redis,
-    /// Valkey since 9.0: text can follow a quote, and the byte 255 is lost unless it is escaped.
+    /// Valkey since 9.0: lines end in CRLF; in an inline request, text can follow a quote, and the byte 255 is lost unless
+    /// it is escaped.
     Valkey,
 }
 
 /// Splits a line into words, appended to `out`. `None` when a quote is not closed or, in Redis, is followed by text.
-pub(super) fn split(line: &[u8], quoting: Quoting, out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
+pub(super) fn split(line: &[u8], dialect: Dialect, out: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
     let mut rest = line;
     loop {
         while let [first, tail @ ..] = rest
@@ -25,9 +26,9 @@ pub(super) fn split(line: &[u8], quoting: Quoting, out: &mut Vec<u8>, spans: &mu
             return Some(());
         }
         let start = out.len();
-        rest = match quoting {
-            Quoting::Redis => word(rest, out)?,
-            Quoting::Valkey => valkey_word(rest, out)?,
+        rest = match dialect {
+            Dialect::Redis => word(rest, out)?,
+            Dialect::Valkey => valkey_word(rest, out)?,
         };
         spans.push(Span { start, end: out.len() });
     }
@@ -36,7 +37,7 @@ pub(super) fn split(line: &[u8], quoting: Quoting, out: &mut Vec<u8>, spans: &mu
 /// The words of a line, as in configuration files.
 pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut text, mut spans) = (Vec::new(), Vec::new());
-    split(line, Quoting::Redis, &mut text, &mut spans)?;
+    split(line, Dialect::Redis, &mut text, &mut spans)?;
     Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
 }
 

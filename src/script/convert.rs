@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::arguments::truncated;
 use super::host::Host;
 use super::lua::{Frame, LuaError, LuaType};
-use crate::protocol::{Protocol, parse_float, parse_integer, write_integer};
+use crate::protocol::{Protocol, Reply, parse_float, parse_integer, write_integer};
 
 /// Pushes a reply, given in the wire format. Returns the bytes after it.
 pub fn push_reply<'r>(frame: &mut Frame<'_>, reply: &'r [u8]) -> Option<&'r [u8]> {
@@ -235,7 +235,9 @@ fn write_table(frame: &mut Frame<'_>, target: &Target<'_>, out: &mut Vec<u8>) {
                 write_line(b'+', crate::protocol::until_nul(frame.bytes(-1).unwrap_or_default()), out);
             }
             ("double", LuaType::Number) => {
-                crate::protocol::Reply::Double(frame.number(-1).unwrap_or_default()).write(target.client, out);
+                let (value, is_short) = (frame.number(-1).unwrap_or_default(), target.host.profile().since_redis(7, 2));
+                let reply = if is_short { Reply::ShortDouble(value) } else { Reply::Double(value) };
+                reply.write(target.client, out);
             }
             ("map" | "set", LuaType::Table) => {
                 write_pairs(frame, field == "map", target, out);

@@ -9,7 +9,7 @@ use super::compiled::{Script, ScriptKind};
 use super::host::{Host, Invocation, ScratchBuffers};
 use super::lua::{Frame, LuaError, LuaType, RegistryRef};
 use super::random::Random;
-use super::register::{BAD_NAME, Function};
+use super::register::{BAD_NAME, Function, JUDGED_LATER, judge_all};
 use super::sandbox;
 use super::shebang::{self, LibraryHeader, is_name};
 use super::vm::{MEMORY_LIMIT, Vm, push_words};
@@ -205,7 +205,8 @@ impl FunctionInterpreter {
         self.vm.recover();
         self.use_globals(self.running_globals);
         let functions = loading.registered.into_inner();
-        match result {
+        let judged = if profile.has(JUDGED_LATER) { judge_all(&functions) } else { Ok(()) };
+        match result.and(judged.map_err(CommandError::fixed)) {
             Ok(()) => Ok(functions),
             Err(error) => {
                 self.free(functions);

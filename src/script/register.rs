@@ -6,10 +6,17 @@ use super::api::raise_of_library;
 use super::compiled::{Script, ScriptName};
 use super::lua::{Frame, LuaError, LuaType, RegistryRef};
 use super::shebang::{ScriptFlags, is_name};
+use crate::base::profile::Since;
 use crate::protocol::until_nul;
 
 pub(super) const BAD_NAME: &str =
     "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+const BAD_FUNCTION_NAME: &str =
+    "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+
+/// The first Valkey that checks a library's functions only after its code has run.
+pub(super) const JUDGED_LATER: Since = Since::valkey(8, 1, 0);
+
 /// A function that a library has registered.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -47,7 +54,7 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError
         2 => read_pair(frame, &mut draft),
         _ => Err("ERR wrong number of arguments to redis.register_function"),
     };
-    let function = read.and_then(|()| finish(&draft, &registered.borrow()));
+    let function = read.and_then(|()| finish(&draft, &registered.borrow(), host.profile().has(JUDGED_LATER)));
     match function {
         Ok(function) => {
             registered.borrow_mut().push(function);
@@ -60,14 +67,24 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError
     }
 }
 
-fn finish(draft: &RegisterArgs, others: &[Function]) -> Result<Function, &'static str> {
+/// Checks all functions of a library after its code has run, as Valkey does.
+pub(super) fn judge_all(functions: &[Function]) -> Result<(), &'static str> {
+    (0..functions.len()).try_for_each(|end| judge(functions[end].name(), &functions[..end], BAD_FUNCTION_NAME))
+}
+
+fn judge(name: &[u8], others: &[Function], bad_name: &'static str) -> Result<(), &'static str> {
+    match () {
+        () if !is_name(name) => Err(bad_name),
+        () if others.iter().any(|other| other.name() == name) => Err("ERR Function already exists in the library"),
+        () => Ok(()),
+    }
+}
+
+fn finish(draft: &RegisterArgs, others: &[Function], judges_later: bool) -> Result<Function, &'static str> {
     let name = draft.name.as_deref().ok_or("ERR redis.register_function must get a function name argument")?;
     let function = draft.callback.ok_or("ERR redis.register_function must get a callback argument")?;
-    if !is_name(name) {
-        return Err(BAD_NAME);
-    }
-    if others.iter().any(|other| other.name() == name) {
-        return Err("ERR Function already exists in the library");
+    if !judges_later {
+        judge(name, others, BAD_NAME)?;
     }
     let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function, slot: None };
     Ok(Function { script, description: draft.description.clone() })

@@ -1,13 +1,14 @@
 //! Binding of listening sockets.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::base::error::{Error, plain};
+use crate::base::host::{UnknownHost, resolve};
 use crate::base::log::Log;
 
 /// An address of the `bind` setting.
@@ -25,18 +26,11 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn resolve(&self) -> io::Result<IpAddr> {
+    fn ip(&self) -> Result<IpAddr, UnknownHost> {
         match self.name {
             "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
             "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
-            // Only names are looked up.
-            name => match name.parse() {
-                Ok(address) => Ok(address),
-                Err(_) => {
-                    let found = (name, 0).to_socket_addrs()?.next();
-                    found.map(|address| address.ip()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-                }
-            },
+            name => resolve(name),
         }
     }
 }
@@ -56,20 +50,24 @@ pub(super) fn bind_tcp<S: AsRef<str>>(
             Some(first) => first.local_addr()?.port(),
             None => port,
         };
-        match host.resolve().and_then(|ip| listen_on(SocketAddr::new(ip, port), backlog)) {
+        let name = host.name;
+        let refuse = |reason: &str, source| {
+            log.warn(format!("Warning: Could not create server TCP listening socket {name}:{port}: {reason}"));
+            Err(Error::Bind { address: format!("{name}:{port}"), source })
+        };
+        let ip = match host.ip() {
+            Ok(ip) => ip,
+            Err(unknown) => return refuse(&unknown.to_string(), io::Error::new(io::ErrorKind::NotFound, unknown)),
+        };
+        match listen_on(SocketAddr::new(ip, port), backlog) {
             Ok(listener) => listeners.push(listener),
             Err(source) => {
                 // A missing optional address is expected. Redis logs a warning for it, which only alarms users.
                 let passes = (host.optional && is_absent(&source)) || is_unsupported(&source);
                 if !passes {
-                    let reason = plain(&source);
-                    let name = host.name;
-                    log.warn(format!(
-                        "Warning: Could not create server TCP listening socket {name}:{port}: bind: {reason}"
-                    ));
-                    return Err(Error::Bind { address: format!("{name}:{port}"), source });
+                    return refuse(&format!("bind: {}", plain(&source)), source);
                 }
-                refused = Some((host.name.to_owned(), source));
+                refused = Some((name.to_owned(), source));
             }
         }
     }

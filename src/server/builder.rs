@@ -2,8 +2,8 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::Duration;
@@ -223,6 +223,31 @@ impl Builder {
     /// ```
     pub fn load(mut self, path: impl Into<PathBuf>) -> Self {
         self.seeds.push(path.into());
+        self
+    }
+
+    /// Keeps the data in a file, as `--persist` does: a Redis snapshot (`dump.rdb`), which is loaded at the start if it is
+    /// there. It is written when the server is dropped, and on the clients' SAVE, BGSAVE and SHUTDOWN. Only for one
+    /// instance.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = std::env::temp_dir().join(format!("redouble-doc-persist-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let server = redouble::Server::builder().persist(folder.join("dump.rdb")).spawn()?;
+    /// drop(server); // a new one with the same file has the same data
+    /// assert!(folder.join("dump.rdb").exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn persist(self, file: impl Into<PathBuf>) -> Self {
+        let file = file.into();
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.config.assign("dir", folder.as_os_str().as_bytes());
+        self.config.assign("dbfilename", file.file_name().unwrap_or_default().as_bytes());
+        self.config.assign("save", "");
+        self.config.assign("persist", "yes");
         self
     }
 

@@ -47,6 +47,7 @@ impl Drop for Process {
         if let Some(thread) = self.thread.take() {
             // The thread of a server that panicked has ended, too.
             let _ = thread.join();
+            self.instance.save_when_dropped();
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::command_spec::{CommandSpec, Flag};
 use super::key_spec::{BeginSearch, FindKeys, KeySpec};
 use super::table::{Table, full_name};
-use crate::base::profile::Profile;
+use crate::base::profile::{Profile, Since};
 use crate::protocol::Reply;
 
 /// A command's entry in COMMAND INFO.
@@ -17,7 +17,7 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
     let mut items = vec![
         Reply::text(name),
         Reply::Integer(spec.arity_in(table.profile()).as_number()),
-        status_set(flags.into_iter().map(Flag::name)),
+        status_set(flags.into_iter().map(|flag| flag.name_in(table.profile()))),
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),
@@ -27,8 +27,9 @@ pub fn command_info(table: &Table, container: Option<&CommandSpec>, spec: &'stat
         items.push(Reply::Set(spec.tips_in(table.profile()).iter().map(|tip| Reply::text(*tip)).collect()));
         items.push(Reply::Set(spec.keys.iter().map(|keys| describe_keys(keys, table.profile())).collect()));
         let subcommands: Vec<_> = table.subs(spec).map(|row| command_info(table, Some(spec), row)).collect();
-        // In RESP3 Redis sends an empty set for no subcommands, but an array for some.
-        items.push(if subcommands.is_empty() { Reply::Set(subcommands) } else { Reply::Array(subcommands) });
+        // In RESP3 Redis sends an empty set for no subcommands, but an array for some. Valkey 9 always sends an array.
+        let is_set = subcommands.is_empty() && !table.profile().has(Since::valkey(9, 0, 0));
+        items.push(if is_set { Reply::Set(subcommands) } else { Reply::Array(subcommands) });
     }
     Reply::Array(items)
 }

@@ -5,6 +5,9 @@ use super::lock_effect::LockEffect;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::Words;
 
+/// The release from which on the log of slow commands is one of several.
+const COMMAND_LOG: Since = Since::valkey(8, 1, 0);
+
 /// A command, or a subcommand of a container such as CLIENT.
 pub struct CommandSpec {
     /// In upper case. A subcommand has only its own name: `LIST`, not `CLIENT LIST`.
@@ -40,8 +43,6 @@ pub struct CommandSpec {
     pub databases: DatabaseArgs,
     /// May change the client name that the journal records.
     pub names_client: bool,
-    /// Valkey 9.0 and later refuse it in a transaction, although it lacks the flag `no_multi`.
-    pub refused_in_transaction_by_valkey_9: bool,
     /// Needs a client, or a server that has started. See [`needs_client`](Self::needs_client).
     pub for_clients: bool,
     /// For tests of servers only (COMMAND DOCS: `syscmd`).
@@ -85,7 +86,6 @@ impl CommandSpec {
             runs_subscribed: false,
             databases: DatabaseArgs::None,
             names_client: false,
-            refused_in_transaction_by_valkey_9: false,
             for_clients: false,
             for_server_tests: false,
             secrets: Secrets::None,
@@ -378,6 +378,11 @@ pub enum Flag {
 }
 
 impl Flag {
+    /// Its name in the release that a profile imitates.
+    pub fn name_in(self, profile: &Profile) -> &'static str {
+        if self == Self::SkipSlowlog && profile.has(COMMAND_LOG) { "skip_commandlog" } else { self.name() }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",

@@ -1,5 +1,6 @@
 //! The table of commands that a server has.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -39,7 +40,7 @@ impl RowId {
 pub struct Row {
     /// The name that clients use for the command: that of the row, unless it was renamed. It stands here so that a
     /// look-up compares it without a further load.
-    name: Arc<[u8]>,
+    name: Cow<'static, [u8]>,
     pub spec: &'static CommandSpec,
     pub id: RowId,
     pub subcommands: Vec<Row>,
@@ -47,7 +48,7 @@ pub struct Row {
 
 impl Row {
     pub fn new(spec: &'static CommandSpec, id: RowId, subcommands: Vec<Row>) -> Self {
-        Self { name: spec.name.as_bytes().into(), spec, id, subcommands }
+        Self { name: Cow::Borrowed(spec.name.as_bytes()), spec, id, subcommands }
     }
 
     #[inline]
@@ -130,7 +131,7 @@ impl Table {
         if named(new).is_some_and(|other| other != row) {
             return Err(RenameError::Taken);
         }
-        rows[row].name = new.into();
+        rows[row].name = Cow::Owned(new.to_vec());
         Ok(Self::of(rows, self.profile))
     }
 
@@ -238,6 +239,12 @@ impl Table {
             };
         }
         self.resolve_sub(spec, words)
+    }
+
+    /// The error for a request whose subcommand does not exist, if that is so.
+    pub fn unknown_subcommand(&self, words: Words<'_>) -> Option<CommandError> {
+        let container = self.row(words.get(0)?)?.spec;
+        container.is_container.then(|| self.resolve(words).err()).flatten()
     }
 
     /// Resolves a request to its row without checking the arity.

@@ -32,12 +32,12 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use install::install;
 use run::{Run, run};
 use side::{Side, tail};
 use suites::{SUITES, Suite};
+use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
 use verdicts::{Verdict, check_readers};
 
 /// How many runs go on at once. Some tests depend on timing, so there are few.
@@ -51,37 +51,10 @@ struct Comparison {
     again: Option<[Result<Run, String>; 2]>,
 }
 
-#[derive(Default)]
-struct Wanted {
-    all: bool,
-    client: Option<String>,
-    server: Option<String>,
-}
-
 fn main() -> ExitCode {
+    no_harness::check();
     check_readers();
-    match wanted(std::env::args().skip(1)).and_then(compare) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("clients: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {
-    let mut wanted = Wanted::default();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--all" => wanted.all = true,
-            "--client" => wanted.client = Some(arguments.next().ok_or("--client NAME")?),
-            "--server" => wanted.server = arguments.next(),
-            // `cargo test` passes the same flags and words to every test binary.
-            _ => {}
-        }
-    }
-    Ok(wanted)
+    exit_code("clients", Options::of_process("clients", "--client").and_then(compare))
 }
 
 /// redouble, keeping its data as redis-server does: some suites save them.
@@ -92,18 +65,19 @@ fn redouble() -> Side {
 }
 
 /// Whether every test that passes on redis-server passes on the server, too.
-fn compare(wanted: Wanted) -> Result<bool, String> {
-    if !wanted.all && wanted.client.is_none() {
+fn compare(options: Options) -> Result<bool, String> {
+    if !options.all && options.named.is_empty() {
         println!("clients: run by `make clients`");
         return Ok(true);
     }
-    let prefix = wanted.client.unwrap_or_default();
-    let suites: Vec<&'static Suite> = SUITES.iter().filter(|suite| suite.name.starts_with(&prefix)).collect();
-    if suites.is_empty() {
-        let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
-        return Err(format!("no suite is called {prefix}; there are {}", known.join(", ")));
+    let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+    if let Some(name) = options.named.iter().find(|name| !known.iter().any(|known| known.starts_with(*name))) {
+        return Err(unknown("suite", name, &known));
     }
-    let ours = wanted.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
+    let is_named = |suite: &&Suite| options.named.iter().any(|name| suite.name.starts_with(name));
+    let is_wanted = |suite: &&Suite| options.named.is_empty() || is_named(suite);
+    let suites: Vec<&'static Suite> = SUITES.iter().filter(is_wanted).collect();
+    let ours = options.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
     let sides = [Side::redis()?, Side { journal: false, ..ours }];
     let mut comparisons = run_all(&suites, &sides);
     for comparison in &mut comparisons {
@@ -114,49 +88,29 @@ fn compare(wanted: Wanted) -> Result<bool, String> {
         }
     }
     print_table(&comparisons, &sides);
-    let mut is_well = true;
+    let mut tally = Tally::default();
     for comparison in &comparisons {
-        let complaints = comparison.complaints();
-        for complaint in &complaints {
-            is_well = false;
-            println!("\n{} {}: {complaint}", comparison.suite.name, comparison.suite.version);
-        }
-        if let (false, Ok(run)) = (complaints.is_empty(), &comparison.results[1]) {
+        let name = format!("{} {}", comparison.suite.name, comparison.suite.version);
+        if let (false, Ok(run)) = (tally.count(&name, &comparison.complaints()), &comparison.results[1]) {
             println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
         }
     }
-    Ok(is_well)
+    Ok(tally.close())
 }
 
 /// Runs every suite on both servers, a few suites at a time, the longest first. A suite's two runs do not overlap, because
 /// some listen on fixed ports.
 fn run_all(suites: &[&'static Suite], sides: &[Side; 2]) -> Vec<Comparison> {
     // One suite after another is installed: several use the same packages.
-    let unready: Vec<Option<String>> = suites.iter().map(|suite| install(suite).err()).collect();
-    let mut left: Vec<usize> = (0..suites.len()).collect();
-    left.sort_by_key(|&index| suites[index].seconds);
-    let left = Mutex::new(left);
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let Some(index) = left.lock().expect("nobody panics with it").pop() else { return };
-                    let suite = suites[index];
-                    let results = sides.each_ref().map(|side| match &unready[index] {
-                        Some(error) => Err(format!("it could not be installed: {error}")),
-                        None => installed_run(suite, side),
-                    });
-                    println!("{}: {}", suite.name, results.each_ref().map(passed).join(", "));
-                    let comparison = Comparison { suite, results, again: None };
-                    done.lock().expect("nobody panics with it").push((index, comparison));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("nobody panics with it");
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, comparison)| comparison).collect()
+    let ready: Vec<_> = suites.iter().map(|suite| (suite.seconds, (*suite, install(suite).err()))).collect();
+    run_jobs(AT_ONCE, ready, |_, (suite, unready)| {
+        let results = sides.each_ref().map(|side| match &unready {
+            Some(error) => Err(format!("it could not be installed: {error}")),
+            None => installed_run(suite, side),
+        });
+        println!("{}: {}", suite.name, results.each_ref().map(passed).join(", "));
+        Comparison { suite, results, again: None }
+    })
 }
 
 fn installed_run(suite: &'static Suite, side: &Side) -> Result<Run, String> {
@@ -218,12 +172,7 @@ fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
         }
         rows.push([suite.name.to_owned(), suite.version.to_owned(), there, here]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let [first, second, third] = [0, 1, 2].map(width);
-    println!();
-    for [client, version, there, here] in &rows {
-        println!("{client:first$}  {version:second$}  {there:>third$}  {here}");
-    }
+    println!("\n{}", table(&rows, &[2]));
     for Comparison { suite, .. } in comparisons {
         for (left_out, reason) in suite.leaves_out {
             println!("left out of {}: {left_out}: {reason}", suite.name);

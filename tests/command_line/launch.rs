@@ -350,6 +350,19 @@ fn the_name_it_is_started_under_decides_between_redis_and_valkey() {
 }
 
 #[test]
+fn under_its_own_name_it_tells_its_own_version_too_and_under_a_servers_name_one_line() {
+    let version = |name: &str| {
+        let output = command(&["--compat", "redis-7.0", "--version"]).arg0(name).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (own, servers) = (version("target/release/redouble"), version("/opt/redis-server-7"));
+    let second = own.strip_prefix(&servers).expect("the same first line");
+    assert_eq!(servers.lines().count(), 1, "{servers}");
+    assert!(second.starts_with(concat!("redouble ", env!("CARGO_PKG_VERSION"), " ")), "{second}");
+    assert!(second.ends_with(", profile redis-7.0\n") && second.lines().count() == 1, "{second}");
+}
+
+#[test]
 fn help_names_every_profile() {
     let output = run(&["--help"]);
     let text = String::from_utf8(output.stdout).unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use redouble::Server;
 
-use crate::support::wire::{Frame, Wire};
+use crate::support::wire::{Frame, Wire, request};
 use crate::support::{Dice, address, profile, spawn_frozen, start};
 
 const POLICIES: [&str; 7] =
@@ -168,4 +168,56 @@ fn clients_are_closed_from_the_largest_on_until_there_is_room() {
     assert!(names.contains("name=100000 ") && !names.contains("name=400000 "), "{names}");
     assert_eq!(info(&mut control, "evicted_clients"), 2);
     assert!(others[2].is_closed());
+}
+
+#[test]
+fn large_values_that_are_freed_later_are_counted_as_the_directives_say() {
+    let server = spawn_frozen();
+    let mut client = Wire::connect(address(&server));
+    let fill = |client: &mut Wire| {
+        let members: Vec<String> = (0..100).map(|member| format!("member-{member}")).collect();
+        client.call(&[&["SADD", "large"][..], &members.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        client.ask("CONFIG SET set-max-listpack-entries 10");
+    };
+    client.ask("CONFIG SET maxmemory-policy allkeys-lru");
+    for (directive, removal) in [
+        ("lazyfree-lazy-user-del", "DEL large"),
+        ("lazyfree-lazy-server-del", "SET large x"),
+        ("lazyfree-lazy-expire", "PEXPIREAT large 1"),
+        ("lazyfree-lazy-user-flush", "FLUSHALL"),
+        ("lazyfree-lazy-eviction", "CONFIG SET maxmemory 1"),
+    ] {
+        for (setting, freed) in [("no", 0), ("yes", 1)] {
+            client.ask("CONFIG SET maxmemory 0");
+            client.ask("FLUSHALL SYNC");
+            client.ask("CONFIG RESETSTAT");
+            client.ask(&format!("CONFIG SET {directive} {setting}"));
+            fill(&mut client);
+            client.ask(removal);
+            assert_eq!(info(&mut client, "lazyfreed_objects"), freed, "{directive} {setting}");
+        }
+        client.ask(&format!("CONFIG SET {directive} no"));
+    }
+}
+
+#[test]
+fn an_eviction_that_takes_long_is_in_the_latency_monitor() {
+    let server = spawn_frozen();
+    let mut client = Wire::connect(address(&server));
+    for key in 0..50_000 {
+        client.send(&request(&["SET", &format!("key:{key}"), "value"]));
+    }
+    (0..50_000).for_each(|_| drop(client.read()));
+    client
+        .ask("CONFIG SET latency-monitor-threshold 1 maxmemory-policy allkeys-random maxmemory-eviction-tenacity 100");
+    client.ask("CONFIG SET maxmemory 1");
+    client.ask("GET key:1");
+    let latest = client.ask("LATENCY LATEST");
+    let events: Vec<String> = latest.items().iter().map(|event| event.items()[0].text()).collect();
+    assert!(
+        ["eviction-cycle", "eviction-del"].iter().all(|name| events.iter().any(|event| event == name)),
+        "{events:?}"
+    );
+    let advice = client.ask("LATENCY DOCTOR").text();
+    assert!(advice.contains("Sudden changes to the 'maxmemory' setting"), "{advice}");
 }

@@ -269,6 +269,13 @@ fn calls_refusals_and_failures_are_counted_as_on_the_real_server() {
         "EVAL redis.pcall('multi') 0",
         "EVALSHA nonsense 0",
         "FCALL nonsense 0",
+        // A script's error has a code only if a space ends it, and within 31 bytes.
+        r"EVAL return{err='alone'} 0",
+        r"EVAL return{err='-MINUS'} 0",
+        r"EVAL return{err='MINE\32what'} 0",
+        r"EVAL return{err='a23456789012345678901234567890\32x'} 0",
+        r"EVAL return{err='b234567890123456789012345678901\32x'} 0",
+        r"EVAL error({err='raised'}) 0",
         "OBJECT ENCODING a",
         "OBJECT ENCODING none",
         "XGROUP CREATECONSUMER s g c",

@@ -174,6 +174,21 @@ fn what_is_no_request_is_refused_word_for_word_and_the_connection_closes() {
     }
 }
 
+#[test]
+fn a_line_that_does_not_end_in_crlf_is_refused_by_valkey_and_passed_over_by_redis() {
+    let refused = "-ERR Protocol error: invalid CRLF in request\r\n";
+    for (name, answer) in [("valkey-9.1", refused), ("redis-7.0", "+PONG\r\n")] {
+        let server = start(Server::builder().compat(profile(name)));
+        for request in ["*1\r\n$4\r\nPINGab", "*1\r\n$4\r\nPING\rb", "*1\r\n$4\rxPING\r\n", "*1\rx$4\r\nPING\r\n"] {
+            let mut wire = wire(&server);
+            wire.send(request.as_bytes());
+            wire.send(b"QUIT\r\n");
+            let got = wire.read_to_end();
+            assert!(got.starts_with(answer.as_bytes()), "{request:?}: {:?}", String::from_utf8_lossy(&got));
+        }
+    }
+}
+
 /// Fragments of protocol, complete and broken, that make up random conversations.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![

@@ -181,6 +181,9 @@ impl Transcript {
             self.play(address(&server), Some(&server))
         } else {
             let server = ServerProcess::redouble(&[&["--compat", compat][..], &self.directives()].concat());
+            if self.clock {
+                Wire::connect(server.address()).ask("REDOUBLE CLOCK FREEZE");
+            }
             self.play(server.address(), None)
         };
         self.judge(&outcome);
@@ -256,7 +259,14 @@ impl Transcript {
                     Vec::new()
                 }
                 Action::Advance(duration) => {
-                    server.expect("only redouble's clock can be moved").advance(*duration);
+                    match server {
+                        Some(server) => server.advance(*duration),
+                        None => {
+                            let millis = duration.as_millis();
+                            let moved = Wire::connect(address).ask(&format!("REDOUBLE CLOCK ADVANCE {millis}"));
+                            assert!(!matches!(moved, Frame::Error(_)), "only redouble's clock can be moved: {moved:?}");
+                        }
+                    }
                     Vec::new()
                 }
                 Action::Order(_) => Vec::new(),

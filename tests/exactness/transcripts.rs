@@ -145,6 +145,7 @@ alone! {
     redis_7_2_blocking
     redis_7_2_scripts
     redis_7_4_streams
+    redis_8_expired_fields
     redis_8_lag
     redis_8_locks
     redis_8_numbers
@@ -171,7 +172,10 @@ alone! {
     valkey_command_log
     valkey_cluster
     valkey_connection
+    valkey_details
+    valkey_expired_fields
     valkey_field_times
+    valkey_import
     valkey_inline
     valkey_locks
     valkey_numbers

@@ -67,6 +67,26 @@ fn writes(path: &str) -> [Vec<&str>; 2] {
 }
 
 #[test]
+fn clients_cannot_fill_the_directory_with_files_also_through_spaces() {
+    let folder = Folder::new("many");
+    let (server, mut wire) = server(&folder, &[]);
+    for number in 0..999 {
+        assert_eq!(wire.ask(&format!("REDOUBLE SAVE file-{number}")), Frame::status("OK"), "{number}");
+    }
+    let mut beside = Wire::connect(server.address());
+    assert_eq!(beside.ask("REDOUBLE SPACE another"), Frame::status("OK"));
+    assert_eq!(beside.ask("REDOUBLE SAVE file-of-space"), Frame::status("OK"));
+    for wire in [&mut wire, &mut beside] {
+        for words in writes("one-more") {
+            let refusal = wire.call(&words).text();
+            assert!(refusal.contains("as many files as they may (1000)"), "{refusal}");
+        }
+    }
+    assert_eq!(wire.ask("REDOUBLE SAVE file-7"), Frame::status("OK"));
+    assert_eq!(folder.names("in").iter().filter(|name| name.starts_with("file")).count(), 1000);
+}
+
+#[test]
 fn a_client_writes_inside_the_directory_of_the_server_and_nowhere_else() {
     let folder = Folder::new("inside");
     for (to, name) in [("out", "in/link"), ("", "in/up"), ("nowhere", "in/dangling"), ("in/deeper", "in/near")] {

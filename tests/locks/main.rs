@@ -32,6 +32,7 @@ use install::{Installed, install};
 use run::{Run, run};
 use side::{Side, tail};
 use suites::{Pace, SUITES, Source, Suite};
+use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
 use verdicts::{Verdict, check_readers};
 
 /// How many runs go on at once. They sleep most of the time, but many depend on timing, so they must not slow each
@@ -55,56 +56,40 @@ struct Comparison {
 }
 
 fn main() -> ExitCode {
+    no_harness::check();
     check_readers();
-    let all = std::env::args().any(|argument| argument == "--all")
-        && !std::env::args().any(|argument| argument == "--library");
-    let compared = wanted(std::env::args().skip(1)).and_then(|(suites, server)| compare(&suites, server));
-    let done = compared.and_then(|is_well| Ok(is_well & (!all || lost_replies::page_is_right()?)));
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("locks: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("locks", Options::of_process("locks", "--library").and_then(run_options))
 }
 
-/// Parses the arguments: which suites, and against which server.
-fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<&'static Suite>, Option<String>), String> {
-    let (mut all, mut library, mut server, mut filters) = (false, None, None, Vec::new());
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--all" => all = true,
-            "--library" => library = arguments.next(),
-            "--server" => server = arguments.next(),
-            // `cargo test` passes the same flags and words to every test binary. This one has no harness, so it ignores
-            // the flags; the words name the tests to run.
-            flag if flag.starts_with('-') => println!("locks: {flag} means nothing here"),
-            _ => filters.push(argument),
-        }
-    }
+fn run_options(options: Options) -> Result<bool, String> {
+    let is_well = compare(&wanted(&options)?, options.server.as_deref())?;
+    Ok(is_well & (!options.all || !options.named.is_empty() || lost_replies::page_is_right()?))
+}
+
+/// The suites that are wanted: those that are named, or those of which `cargo test` was given a part of the name.
+fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
     let known: Vec<&str> = SUITES.iter().map(|suite| suite.library).collect();
-    if let Some(library) = library {
-        let named = SUITES.iter().find(|suite| suite.library == library);
-        let named = named.ok_or_else(|| format!("no suite is called {library}; there are {}", known.join(", ")))?;
-        return Ok((vec![named], server));
+    if let Some(name) = options.named.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(unknown("suite", name, &known));
     }
-    let suites = SUITES.iter().filter(|suite| match suite.pace {
-        Pace::Fast => filters.is_empty() || filters.iter().any(|filter| suite.library.contains(filter.as_str())),
-        Pace::Slow => all,
+    let is_named = |suite: &Suite| options.named.iter().any(|name| suite.library == name);
+    let is_meant = |suite: &Suite| options.words.iter().any(|word| suite.library.contains(word.as_str()));
+    let is_wanted = |suite: &&Suite| match suite.pace {
+        _ if !options.named.is_empty() => is_named(suite),
+        Pace::Fast => options.words.is_empty() || is_meant(suite),
+        Pace::Slow => options.all,
         Pace::WhenNamed => false,
-    });
-    Ok((suites.collect(), server))
+    };
+    Ok(SUITES.iter().filter(is_wanted).collect())
 }
 
 /// Whether every suite passes as many tests on the server as on redis-server.
-fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, String> {
+fn compare(suites: &[&'static Suite], server: Option<&str>) -> Result<bool, String> {
     if suites.is_empty() {
         println!("locks: no suite of that name");
         return Ok(true);
     }
-    let ours = server.map_or_else(|| Ok(Side::redouble()), |described| Side::named(&described))?;
+    let ours = server.map_or_else(|| Ok(Side::redouble()), Side::named)?;
     let sides = [Side::redis()?, ours];
     let needs: BTreeSet<&str> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
     let needs: Vec<&str> = needs.into_iter().collect();
@@ -122,17 +107,14 @@ fn compare(suites: &[&'static Suite], server: Option<String>) -> Result<bool, St
         }
     }
     print_table(&comparisons, &sides);
-    let mut is_well = true;
+    let mut tally = Tally::default();
     for comparison in &comparisons {
-        for complaint in comparison.complaints() {
-            is_well = false;
-            println!("\n{} {}: {complaint}", comparison.suite.library, comparison.suite.version);
-        }
-        if !comparison.complaints().is_empty() {
+        let name = format!("{} {}", comparison.suite.library, comparison.suite.version);
+        if !tally.count(&name, &comparison.complaints()) {
             comparison.explain(&sides[1]);
         }
     }
-    Ok(is_well)
+    Ok(tally.close())
 }
 
 /// Installs what is missing. The package tools run side by side, each with one suite at a time.
@@ -166,37 +148,25 @@ fn run_all(
     sides: &[Side; 2],
     lacking: &[String],
 ) -> Vec<Comparison> {
-    let mut jobs: Vec<(usize, &[usize])> = Vec::new();
+    let mut jobs: Vec<(u64, (usize, &[usize]))> = Vec::new();
     for (index, suite) in suites.iter().enumerate() {
-        if suite.keeps_files { jobs.push((index, &[0, 1])) } else { jobs.extend([(index, &[0][..]), (index, &[1])]) }
+        let of_sides: &[&[usize]] = if suite.keeps_files { &[&[0, 1]] } else { &[&[0], &[1]] };
+        jobs.extend(of_sides.iter().map(|sides| (suite.seconds * sides.len() as u64, (index, *sides))));
     }
-    jobs.sort_by_key(|&(index, sides)| suites[index].seconds * sides.len() as u64);
-    let jobs = Mutex::new(jobs);
-    let done = Mutex::new(Vec::new());
-    let run_one = |index: usize, side: usize| {
+    let outcome_on = |index: usize, side: usize| {
         let suite: &Suite = suites[index];
         let is_missing = |name: &&String| side == 1 && suite.needs.contains(&name.as_str());
         let missing: Vec<String> = lacking.iter().filter(is_missing).cloned().collect();
-        let outcome = if missing.is_empty() {
+        if missing.is_empty() {
             outcome(suite, installed[index].as_ref(), &sides[side])
         } else {
             Outcome::Lacks(missing)
-        };
-        done.lock().expect("nobody panics with it").push((index, side, outcome));
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let Some((index, sides)) = jobs.lock().expect("nobody panics with it").pop() else { return };
-                    sides.iter().for_each(|&side| run_one(index, side));
-                }
-            });
         }
+    };
+    let done = run_jobs(AT_ONCE, jobs, |_, (index, sides)| {
+        sides.iter().map(|&side| outcome_on(index, side)).collect::<Vec<_>>()
     });
-    let mut done = done.into_inner().expect("nobody panics with it");
-    done.sort_by_key(|(index, side, _)| (*index, *side));
-    let mut done = done.into_iter().map(|(_, _, outcome)| outcome);
+    let mut done = done.into_iter().flatten();
     let mut next = || done.next().expect("each job has an outcome");
     suites.iter().map(|suite| Comparison { suite, outcomes: [next(), next()], again: false }).collect()
 }
@@ -288,11 +258,5 @@ fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
         let here = if *again { format!("{here} (second run)") } else { here };
         rows.push([suite.library.to_owned(), suite.version.to_owned(), tests.unwrap_or_default(), there, here]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths = [0, 1, 2, 3].map(width);
-    println!();
-    for [library, version, tests, there, here] in &rows {
-        let [first, second, third, fourth] = widths;
-        println!("{library:first$}  {version:second$}  {tests:>third$}  {there:>fourth$}  {here}");
-    }
+    println!("\n{}", table(&rows, &[2, 3]));
 }

@@ -526,3 +526,24 @@ fn what_is_loaded_at_the_start_was_sent_by_nobody() {
     assert_eq!(driver.ask("GET seed"), Frame::bulk("1"));
     assert_eq!(list(&mut driver, "")[0]["seq"], Frame::Integer(1));
 }
+
+#[test]
+fn evictions_are_listed_among_the_commands_and_can_be_counted_and_awaited() {
+    let (_server, mut driver) = journalled();
+    driver.ask("SELECT 3");
+    driver.ask("SET lock:a token");
+    driver.ask("CONFIG SET maxmemory-policy allkeys-lru maxmemory 1");
+    driver.ask("GET lock:a");
+    let evicted = list(&mut driver, "key lock:* outcome evicted");
+    assert_eq!(commands(&evicted), ["lock:a"]);
+    assert_eq!((&evicted[0]["client"], &evicted[0]["db"]), (&Frame::Integer(0), &Frame::Integer(3)));
+    let listed: Vec<String> = list(&mut driver, "key lock:*").iter().map(|entry| entry["outcome"].text()).collect();
+    assert_eq!(listed, ["answered", "evicted", "answered"]);
+    assert_eq!(count(&mut driver, "outcome evicted"), 1);
+    assert_eq!(count(&mut driver, "outcome evicted key other"), 0);
+    assert_eq!(count(&mut driver, "outcome evicted db 0"), 0);
+    // A command is none, and an eviction is no command.
+    assert_eq!(count(&mut driver, "key lock:*"), 2);
+    assert_eq!(list(&mut driver, "on GET key lock:*").len(), 1);
+    assert_eq!(driver.ask("REDOUBLE JOURNAL AWAIT outcome evicted 1"), Frame::Integer(1));
+}

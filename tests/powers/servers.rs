@@ -382,3 +382,21 @@ fn the_clock_can_be_moved_to_the_end_of_time_and_lives_on() {
     server.set_time(UNIX_EPOCH - Duration::from_secs(1));
     assert_eq!(client.ask("TIME").items()[0].text(), "0");
 }
+
+#[test]
+fn a_server_that_persists_has_its_data_again_and_any_other_has_nothing() {
+    let folder = std::env::temp_dir().join(format!("redouble-builder-persist-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let kept = || start(Server::builder().persist(folder.join("kept.rdb")));
+    let server = kept();
+    assert_eq!(wire(&server).ask("SET k v"), ok());
+    drop(server);
+    let server = kept();
+    assert_eq!(wire(&server).ask("GET k"), Frame::bulk("v"));
+    assert_eq!(wire(&server).ask("SET k 2"), ok());
+    assert_eq!(wire(&server).ask("SAVE"), ok());
+    assert_eq!(wire(&spawn()).ask("GET k"), Frame::NullBulk);
+    drop(server);
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1, "one file is kept");
+    std::fs::remove_dir_all(&folder).expect("a folder to remove");
+}

@@ -30,12 +30,12 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use inapplicable::{Inapplicable, is_inapplicable};
 use run::{Lane, run};
 use side::{Side, tail};
 use source::Suite;
+use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
 use verdicts::{Verdict, check_readers};
 
 /// How many units run at once. Many tests depend on timing, so there are few.
@@ -52,37 +52,10 @@ struct Comparison {
     again: bool,
 }
 
-#[derive(Default)]
-struct Wanted {
-    all: bool,
-    units: Vec<String>,
-    server: Option<String>,
-}
-
 fn main() -> ExitCode {
+    no_harness::check();
     check_readers();
-    match wanted(std::env::args().skip(1)).and_then(compare) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("redis_suite: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn wanted(mut arguments: impl Iterator<Item = String>) -> Result<Wanted, String> {
-    let mut wanted = Wanted::default();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--all" => wanted.all = true,
-            "--unit" => wanted.units.push(arguments.next().ok_or("--unit NAME")?),
-            "--server" => wanted.server = arguments.next(),
-            // `cargo test` passes the same flags and words to every test binary.
-            _ => {}
-        }
-    }
-    Ok(wanted)
+    exit_code("redis_suite", Options::of_process("redis_suite", "--unit").and_then(compare))
 }
 
 /// redouble, keeping its data as redis-server does: the suite saves and reloads them.
@@ -93,21 +66,22 @@ fn redouble() -> Side {
 }
 
 /// Whether every test that passes on redis-server passes on the server, too.
-fn compare(wanted: Wanted) -> Result<bool, String> {
-    if !wanted.all && wanted.units.is_empty() {
+fn compare(options: Options) -> Result<bool, String> {
+    if !options.all && options.named.is_empty() {
         println!("redis_suite: run by `make redis-suite`");
         return Ok(true);
     }
-    let ours = wanted.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
+    let ours = options.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
     let sides = [Side::redis()?, Side { journal: false, ..ours }];
     let version = sides[0].name.rsplit(' ').next().unwrap_or_default();
     if !version.starts_with(RELEASE) {
         return Err(format!("the suite is that of Redis {RELEASE}x, and redis-server here is {version}"));
     }
     let suite = source::fetch(version)?;
-    let units = if wanted.all { suite.units.clone() } else { wanted.units };
-    if let Some(unknown) = units.iter().find(|unit| !suite.units.contains(unit)) {
-        return Err(format!("no unit is called {unknown}; there are {}", suite.units.join(", ")));
+    let units = if options.all { suite.units.clone() } else { options.named };
+    if let Some(name) = units.iter().find(|unit| !suite.units.contains(unit)) {
+        let known: Vec<&str> = suite.units.iter().map(String::as_str).collect();
+        return Err(unknown("unit", name, &known));
     }
     let mut comparisons = run_all(&suite, &units, &sides)?;
     let alone = Lane::new(&suite, 0)?;
@@ -120,41 +94,25 @@ fn compare(wanted: Wanted) -> Result<bool, String> {
         }
     }
     print_table(&comparisons, &sides);
-    let mut is_well = true;
+    let mut tally = Tally::default();
     for comparison in &comparisons {
-        let complaints = comparison.complaints();
-        for complaint in &complaints {
-            is_well = false;
-            println!("\n{}: {complaint}", comparison.unit);
-        }
-        if let (false, Ok(run)) = (complaints.is_empty(), &comparison.results[1]) {
+        if let (false, Ok(run)) = (tally.count(&comparison.unit, &comparison.complaints()), &comparison.results[1]) {
             println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
         }
     }
-    Ok(is_well)
+    Ok(tally.close())
 }
 
 /// Runs every unit on both servers, a few units at a time.
 fn run_all(suite: &Suite, units: &[String], sides: &[Side; 2]) -> Result<Vec<Comparison>, String> {
     let lanes = (0..AT_ONCE).map(|number| Lane::new(suite, number)).collect::<Result<Vec<_>, _>>()?;
-    let left = Mutex::new(units.iter().enumerate().rev().collect::<Vec<_>>());
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for lane in &lanes {
-            scope.spawn(|| {
-                loop {
-                    let Some((number, unit)) = left.lock().expect("nobody panics with it").pop() else { return };
-                    let results = sides.each_ref().map(|side| run(lane, unit, side));
-                    let comparison = Comparison { unit: unit.clone(), results, again: false };
-                    println!("{unit}: {}", comparison.passed().join(", "));
-                    done.lock().expect("nobody panics with it").push((number, comparison));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("nobody panics with it");
-    done.sort_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, comparison)| comparison).collect())
+    let jobs = units.iter().map(|unit| (0, unit));
+    Ok(run_jobs(AT_ONCE, jobs, |lane, unit| {
+        let results = sides.each_ref().map(|side| run(&lanes[lane], unit, side));
+        let comparison = Comparison { unit: unit.clone(), results, again: false };
+        println!("{unit}: {}", comparison.passed().join(", "));
+        comparison
+    }))
 }
 
 impl Comparison {
@@ -225,12 +183,7 @@ fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
     }
     let [there, here, left_out] = totals.map(|total| total.to_string());
     rows.push(["all".to_owned(), there, here, left_out]);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let [first, second, third] = [0, 1, 2].map(width);
-    println!();
-    for [unit, there, here, left_out] in &rows {
-        println!("{unit:first$}  {there:>second$}  {here:>third$}  {left_out}");
-    }
+    println!("\n{}", table(&rows, &[1, 2]));
     for comparison in comparisons {
         for Inapplicable { test, reason, .. } in inapplicable::of_unit(&comparison.unit) {
             println!("cannot apply: {}, {test}: {reason}", comparison.unit);

@@ -1,15 +1,26 @@
 //! Sets of commands that a user may run, and the rules that describe them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
 
 use super::RuleError;
 use crate::base::profile::Profile;
 use crate::protocol::{Words, until_nul};
 use crate::spec::{ABSENT, AbsentCommand, Category, CommandSpec, Flag, Group, Table, full_name};
 
-/// The numbered commands of one server, including subcommands, and those that only rules know.
+/// The commands of one server that rules know. They are numbered when a rule first asks for one: most servers have only
+/// the default user, who may run them all.
 #[derive(Default)]
 pub struct Commands {
+    /// `None`: no command.
+    table: Option<Table>,
+    profile: Profile,
+    numbered: OnceLock<NumberedCommands>,
+}
+
+/// The numbered commands, including subcommands, and those that only rules know.
+#[derive(Default)]
+struct NumberedCommands {
     entries: Vec<Entry>,
     /// Entry numbers by name.
     by_name: HashMap<String, usize>,
@@ -17,6 +28,9 @@ pub struct Commands {
     by_row: HashMap<usize, usize>,
     profile: Profile,
 }
+
+/// The words of a set of all commands, whatever their number.
+const ALL_WORDS: usize = 16;
 
 struct Entry {
     row: &'static CommandSpec,
@@ -32,8 +46,8 @@ struct Entry {
     is_absent: bool,
 }
 
-impl Commands {
-    pub fn new(table: &Table) -> Self {
+impl NumberedCommands {
+    fn new(table: &Table) -> Self {
         let profile = table.profile();
         let mut commands = Self { profile: *profile, ..Self::default() };
         let absent = |container: Option<&'static str>| {
@@ -52,6 +66,7 @@ impl Commands {
             commands.add_absent(command, None, subs.len());
             subs.iter().for_each(|sub| commands.add_absent(sub, Some(&command.spec), 0));
         }
+        debug_assert!(commands.entries.len() <= ALL_WORDS * 64, "a set of all commands has too few bits");
         commands
     }
 
@@ -71,16 +86,30 @@ impl Commands {
             (entry.categories, entry.is_absent) = (mask(command.categories(&self.profile)), true);
         }
     }
+}
+
+impl Commands {
+    pub fn new(table: &Table) -> Self {
+        Self { table: Some(table.clone()), profile: *table.profile(), numbered: OnceLock::new() }
+    }
+
+    fn numbered(&self) -> &NumberedCommands {
+        self.numbered.get_or_init(|| self.table.as_ref().map(NumberedCommands::new).unwrap_or_default())
+    }
+
+    fn entries(&self) -> &[Entry] {
+        &self.numbered().entries
+    }
 
     /// The row and the full name of the command that a request would run if this server had it.
     pub fn absent_row(&self, words: Words<'_>) -> Option<(&'static CommandSpec, &str)> {
         let name = words.get(0)?;
         let command = self.find(name)?;
         let found = match words.get(1) {
-            Some(sub) if self.entries[command].subs > 0 => self.find(&[name, b"|", sub].concat())?,
+            Some(sub) if self.entries()[command].subs > 0 => self.find(&[name, b"|", sub].concat())?,
             _ => command,
         };
-        let Entry { row, name, is_absent, .. } = &self.entries[found];
+        let Entry { row, name, is_absent, .. } = &self.entries()[found];
         is_absent.then_some((row, name))
     }
 
@@ -95,24 +124,24 @@ impl Commands {
     }
 
     fn number_of(&self, row: &CommandSpec) -> Option<usize> {
-        self.by_row.get(&std::ptr::from_ref(row).addr()).copied()
+        self.numbered().by_row.get(&std::ptr::from_ref(row).addr()).copied()
     }
 
     /// A command by its full name, in any case.
     fn find(&self, name: &[u8]) -> Option<usize> {
         let name = std::str::from_utf8(until_nul(name)).ok()?;
-        self.by_name.get(&name.to_ascii_lowercase()).copied()
+        self.numbered().by_name.get(&name.to_ascii_lowercase()).copied()
     }
 
     /// The names of all commands in a category.
     pub fn in_category(&self, category: Category) -> impl Iterator<Item = &str> {
-        let members = self.entries.iter().filter(move |entry| entry.categories & bit(category) != 0);
+        let members = self.entries().iter().filter(move |entry| entry.categories & bit(category) != 0);
         members.map(|entry| entry.name.as_str())
     }
 
     /// The numbers of a container and all its subcommands, or of a single command.
     fn family(&self, number: usize) -> std::ops::RangeInclusive<usize> {
-        number..=number + self.entries[number].subs
+        number..=number + self.entries()[number].subs
     }
 }
 
@@ -144,21 +173,20 @@ pub struct CommandSet {
 
 impl CommandSet {
     /// Every command.
-    pub fn all(commands: &Commands) -> Self {
-        let mut all = Self { future: true, ..Self::default() };
-        (0..commands.entries.len()).for_each(|number| all.put(number, true));
-        all
+    pub fn all() -> Self {
+        Self { allowed: vec![u64::MAX; ALL_WORDS], future: true, ..Self::default() }
     }
 
     /// Whether no command is missing.
     pub fn is_all(&self, commands: &Commands) -> bool {
-        (0..commands.entries.len()).all(|number| self.has(number))
+        let has_every_bit = self.allowed.len() >= ALL_WORDS && self.allowed.iter().all(|word| *word == u64::MAX);
+        has_every_bit || (0..commands.entries().len()).all(|number| self.has(number))
     }
 
     /// Whether a command is allowed with these arguments.
     pub fn allows(&self, commands: &Commands, row: &CommandSpec, words: Words<'_>) -> bool {
         let Some(number) = commands.number_of(row) else { return false };
-        let entry = &commands.entries[number];
+        let entry = &commands.entries()[number];
         if entry.no_auth || self.has(number) {
             return true;
         }
@@ -171,7 +199,7 @@ impl CommandSet {
     pub fn apply(&mut self, commands: &Commands, rule: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
         if is("allcommands") || is("+@all") {
-            *self = Self::all(commands);
+            *self = Self::all();
             return Ok(());
         }
         if is("nocommands") || is("-@all") {
@@ -199,13 +227,13 @@ impl CommandSet {
     /// `+command|part`: a subcommand, or a command with this first argument only.
     fn allow_part(&mut self, commands: &Commands, name: &[u8], part: &[u8]) -> Result<(), RuleError> {
         let number = commands.find(name).ok_or(RuleError::Unknown)?;
-        if commands.entries[number].is_sub {
+        if commands.entries()[number].is_sub {
             return Err(RuleError::PartOfSubcommand);
         }
         if part.is_empty() {
             return Err(RuleError::Syntax);
         }
-        if commands.entries[number].subs > 0 {
+        if commands.entries()[number].subs > 0 {
             let sub = commands.find(&[name, b"|", part].concat()).ok_or(RuleError::Unknown)?;
             self.put_family(commands, sub, true);
             return Ok(());
@@ -249,7 +277,7 @@ impl CommandSet {
     }
 
     fn put_category(&mut self, commands: &Commands, category: Category, allow: bool) {
-        for (number, entry) in commands.entries.iter().enumerate() {
+        for (number, entry) in commands.entries().iter().enumerate() {
             if entry.categories & bit(category) != 0 {
                 self.put_family(commands, number, allow);
             }
@@ -269,13 +297,13 @@ impl CommandSet {
             }
             return text;
         }
-        let mut made = if self.future { Self::all(commands) } else { Self::default() };
+        let mut made = if self.future { Self::all() } else { Self::default() };
         for category in self.best_categories(commands) {
             made.put_category(commands, category, !self.future);
             text.extend([b' ', if self.future { b'-' } else { b'+' }]);
             text.extend(category.rule().as_bytes());
         }
-        for (number, entry) in commands.entries.iter().enumerate() {
+        for (number, entry) in commands.entries().iter().enumerate() {
             let allow = self.has(number);
             if allow != made.has(number) {
                 made.put_family(commands, number, allow);
@@ -297,7 +325,7 @@ impl CommandSet {
         loop {
             let mut found: Option<(usize, usize, Category)> = None;
             for category in Category::ALL.iter().copied().filter(|category| !best.contains(category)) {
-                let members = commands.entries.iter().enumerate();
+                let members = commands.entries().iter().enumerate();
                 // The commands of no real server do not tip the balance.
                 let counts = |entry: &Entry| entry.row.group != Group::Control && entry.categories & bit(category) != 0;
                 let members = members.filter(|(_, entry)| counts(entry));

@@ -44,8 +44,8 @@ impl Selector {
         Self { all_channels, ..Self::default() }
     }
 
-    pub fn everything(commands: &Commands) -> Self {
-        let commands = CommandSet::all(commands);
+    pub fn everything() -> Self {
+        let commands = CommandSet::all();
         Self { commands, all_keys: true, all_channels: true, ..Self::default() }
     }
 

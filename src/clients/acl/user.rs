@@ -79,7 +79,7 @@ impl Rules {
 
     /// The default user's initial rules.
     pub(super) fn of_default_user(commands: &Commands) -> Self {
-        let selectors = vec![Selector::everything(commands)];
+        let selectors = vec![Selector::everything()];
         Self { enabled: true, no_password: true, selectors, ..Self::new(commands, true) }
     }
 

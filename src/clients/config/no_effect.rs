@@ -34,8 +34,7 @@ pub const NO_EFFECT: &[NoEffect] = &[
         ],
     },
     NoEffect {
-        reason: "snapshots are written in one way: whole, with a checksum, compressed where that saves space, and never \
-                 stop writes",
+        reason: "snapshots are written in one way: whole, with a checksum, and compressed where that saves space",
         directives: &[
             "rdb-del-sync-files",
             "rdb-key-save-delay",
@@ -43,7 +42,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "rdb-version-check",
             "rdbchecksum",
             "rdbcompression",
-            "stop-writes-on-bgsave-error",
         ],
     },
     NoEffect {
@@ -217,21 +215,15 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "activedefrag",
             "hash-seed",
             "jemalloc-bg-thread",
-            "lazyfree-lazy-eviction",
-            "lazyfree-lazy-expire",
-            "lazyfree-lazy-server-del",
-            "lazyfree-lazy-user-del",
-            "lazyfree-lazy-user-flush",
             "list-compress-depth",
         ],
     },
     NoEffect {
-        reason: "there are no modules, imports from other servers, inline Gopher requests, locales or older Lua functions",
+        reason: "there are no modules, inline Gopher requests, locales or older Lua functions",
         directives: &[
             "enable-module-command",
             "extended-redis-compatibility",
             "gopher-enabled",
-            "import-mode",
             "locale-collate",
             "lua-enable-deprecated-api",
             "lua-replicate-commands",

@@ -11,6 +11,11 @@ use crate::protocol::Words;
 use crate::spec::{CommandSpec, Table};
 
 impl Instance {
+    /// Where a session's next request runs.
+    pub fn database_context(&self, session: &Session) -> DatabaseContext {
+        DatabaseContext { selected: session.database(), count: self.keyspace.databases() }
+    }
+
     /// Fails if the client of a session in a space may not run this command in the root world.
     pub fn permit_at_root(
         &self,
@@ -19,7 +24,7 @@ impl Instance {
         spec: &'static CommandSpec,
         words: Words<'_>,
     ) -> Result<(), CommandError> {
-        let databases = DatabaseContext { selected: session.database(), count: self.keyspace.databases() };
+        let databases = self.database_context(session);
         let (denial, user) = match &session.at_root {
             AtRoot::Here => return Ok(()),
             AtRoot::Nobody => return Err(CommandError::NO_AUTH),

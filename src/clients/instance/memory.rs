@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use super::Instance;
 use crate::clients::session::Client;
-use crate::data::keyspace::{COUNTS_USES, EvictionPolicy, OWN_INTEGERS, SUMS_MEMORY};
+use crate::data::keyspace::{COUNTS_USES, EMBEDS_KEYS, EvictionPolicy, OWN_INTEGERS, SUMS_MEMORY};
+use crate::powers::Hook;
 
 /// What an empty server without clients reports, about as much as Redis. The machine's own figure differs from run to run.
 pub const EMPTY_SERVER: usize = 860 << 10;
@@ -36,6 +37,8 @@ pub(super) struct EvictionProgress {
     exceeded_since: AtomicI64,
     /// For how long it was, before that.
     exceeded: AtomicI64,
+    /// Memory was above `maxmemory`, and nothing could be evicted, when the last request began that was checked for that.
+    is_exhausted: AtomicBool,
     /// The log says that too many clients may not be closed.
     is_warned: AtomicBool,
 }
@@ -63,12 +66,13 @@ impl Instance {
         let (config, live) = (&self.config, self.config.live());
         let settings = self.keyspace.settings();
         let policy = EvictionPolicy::by_name(&config.text("maxmemory-policy")).unwrap_or_default();
-        settings.eviction.set_policy(policy);
+        let evicts = !config.is_on("import-mode");
+        settings.eviction.set_policy(if evicts { policy } else { EvictionPolicy::NoEviction });
         settings.eviction.samples.store(config.number("maxmemory-samples"), Ordering::Relaxed);
         settings.frequency.log_factor.store(config.number("lfu-log-factor"), Ordering::Relaxed);
         settings.frequency.decay_time.store(config.number("lfu-decay-time"), Ordering::Relaxed);
         let is_limited = live.max_memory.load(Ordering::Relaxed) != 0;
-        let own_integers = is_limited && (policy.is_lru() || policy.is_lfu());
+        let own_integers = self.profile.has(EMBEDS_KEYS) || is_limited && (policy.is_lru() || policy.is_lfu());
         [(policy.is_lfu(), COUNTS_USES), (own_integers, OWN_INTEGERS), (is_limited, SUMS_MEMORY)]
             .into_iter()
             .filter_map(|(is_wanted, bit)| is_wanted.then_some(bit))
@@ -112,6 +116,19 @@ impl Instance {
             }
         } else if exceeded_since.load(Ordering::Relaxed) == 0 {
             exceeded_since.store(self.clock.micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the last request that was checked found memory above `maxmemory` and nothing to evict. As in Redis, that
+    /// request's scripts go by it, and so do those of EXEC that came while there was no limit and that sets one.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.eviction.is_exhausted.load(Ordering::Relaxed) && self.config.live().max_memory.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes what a request has found. A slow script goes by what its own request has found.
+    pub fn note_out_of_memory(&self, is_exhausted: bool) {
+        if self.config.live().max_memory.load(Ordering::Relaxed) != 0 && !self.active_hooks.has(Hook::SlowScript) {
+            self.eviction.is_exhausted.store(is_exhausted, Ordering::Relaxed);
         }
     }
 

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use super::{Instance, NamedBy};
 use crate::base::clock::Millis;
 use crate::base::error::{CommandError, plain};
-use crate::base::files;
+use crate::base::files::{self, Creation};
+use crate::base::profile::Family;
 use crate::base::sync::MutexExt;
 use crate::data::keyspace::Busy;
+use crate::powers::Hook;
 
 /// Redis tries a failed background save again after this time.
 const RETRY: Millis = 5000;
@@ -159,9 +161,9 @@ impl Instance {
         *writing += 1;
         let written = self.write_file(name, snapshot, NamedBy::Client);
         drop(writing);
-        self.persistence.ended(written.is_ok(), changes, began);
         match written {
             Ok(()) => {
+                self.persistence.ended(true, changes, began);
                 self.log.notice("DB saved on disk");
                 Ok(())
             }
@@ -194,11 +196,34 @@ impl Instance {
         self.save_in_background(false).map(|()| true)
     }
 
+    /// The error for a write after a background save that failed.
+    pub fn failed_save(&self) -> Option<CommandError> {
+        let is_refused = self.active_hooks.has(Hook::UnconfirmedSave)
+            && !self.persistence.is_last_ok()
+            && self.config.is_on("stop-writes-on-bgsave-error")
+            && !self.config.save_points().is_empty();
+        let product = match self.profile.family() {
+            Family::Redis => "Redis",
+            Family::Valkey => "Valkey",
+        };
+        is_refused.then(|| {
+            CommandError::new(format!(
+                "MISCONF {product} is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+                 Commands that may modify the data set are disabled, because this instance is configured to report errors \
+                 during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {product} \
+                 logs for details about the RDB error."
+            ))
+        })
+    }
+
     /// Begins the saves that are due: one that was scheduled, or that of a save point.
     pub(super) fn save_if_due(&self) {
         let persistence = &self.persistence;
         if !persistence.is_enabled() || persistence.is_in_background() {
             return;
+        }
+        if persistence.is_last_ok() {
+            self.active_hooks.disarm(Hook::UnconfirmedSave);
         }
         let is_due = persistence.is_scheduled.swap(false, Ordering::Relaxed) || self.is_save_point_reached();
         if is_due && let Err(error) = self.begin_background_save() {
@@ -243,6 +268,13 @@ impl Instance {
         self.save_snapshot().inspect_err(|_| self.log.warn("Error trying to save the DB, can't exit."))
     }
 
+    /// Saves for the end of a server in a program, which keeps its data if it was told to. The error is logged.
+    pub fn save_when_dropped(&self) {
+        if self.persistence.is_enabled() {
+            let _ = self.save_at_end(Some(true));
+        }
+    }
+
     /// Saves for the end of the server by a signal, as `shutdown-on-sigterm` or `shutdown-on-sigint` says. Whether the
     /// server may end.
     pub fn save_at_signal(&self, directive: &str) -> bool {
@@ -271,6 +303,7 @@ impl Instance {
     fn begin_save(&self) -> Millis {
         let now = self.clock.millis();
         self.persistence.last_try.store(now, Ordering::Relaxed);
+        self.active_hooks.arm(Hook::UnconfirmedSave);
         now
     }
 
@@ -296,13 +329,13 @@ impl Instance {
             if *writing != number {
                 return;
             }
-            let written = files::write_inside(&folder, &name, &snapshot);
+            let written = files::write_inside(&folder, &name, &snapshot, Creation::Allowed);
             drop(writing);
             let now = clock.millis();
             persistence.ended(written.is_ok(), changes, now);
             persistence.last_seconds.store((now - began).max(0) / 1000, Ordering::Relaxed);
             match written {
-                Ok(()) => {
+                Ok(_) => {
                     log.notice("DB saved on disk");
                     log.notice("Background saving terminated with success");
                 }

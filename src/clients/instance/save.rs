@@ -2,12 +2,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use super::Instance;
 use crate::base::error::{CommandError, plain};
-use crate::base::files;
+use crate::base::files::{self, Creation};
 use crate::data::keyspace::{Busy, Scope, View};
 use crate::data::seed;
+
+/// How many files clients may create in a server's life, in all its spaces and instances. `base/files.rs` tells it.
+const MOST_CREATED: u32 = 1000;
 
 /// Who has named a file, which decides where it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +27,18 @@ impl Instance {
     /// the server wait.
     pub fn write_file(&self, path: &Path, content: &[u8], named_by: NamedBy) -> io::Result<()> {
         let folder = self.config.path("dir").unwrap_or_default();
-        if named_by == NamedBy::Program || self.config.is_on("enable-paths-outside-dir") {
-            files::write_anywhere(&folder.join(path), content)
+        let client_creates = named_by == NamedBy::Client;
+        let is_full = client_creates && self.created_files.load(Ordering::Relaxed) >= MOST_CREATED;
+        let creation = if is_full { Creation::Refused } else { Creation::Allowed };
+        let is_new = if named_by == NamedBy::Program || self.config.is_on("enable-paths-outside-dir") {
+            files::write_anywhere(&folder.join(path), content, creation)?
         } else {
-            files::write_inside(&folder, path, content)
+            files::write_inside(&folder, path, content, creation)?
+        };
+        if is_new && client_creates {
+            self.created_files.fetch_add(1, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Writes all data, at one instant, to a file that a server can load.

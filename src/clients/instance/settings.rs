@@ -7,7 +7,7 @@ use super::Instance;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
-use crate::data::keyspace::{EXPIRY_PAUSED, KEY_CHANGES};
+use crate::data::keyspace::{EXPIRY_PAUSED, IMPORT_MODE, KEY_CHANGES};
 use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
@@ -27,12 +27,16 @@ impl Instance {
         for (name, setting) in settings.encoding_limits.all() {
             setting.store(self.config.number(name), Ordering::Relaxed);
         }
+        for (name, setting) in settings.lazy_free.all() {
+            setting.store(self.config.is_on(name), Ordering::Relaxed);
+        }
         self.tracking.set_most_keys(live.max_tracked_keys.load(Ordering::Relaxed));
         // The log is the process's: what a space began with may be out of date.
         if self.space.is_empty() {
             self.apply_log_level();
         }
-        let wanted = live.events.load(Ordering::Relaxed) | self.apply_memory_settings();
+        let import = if self.config.is_on("import-mode") { IMPORT_MODE } else { 0 };
+        let wanted = live.events.load(Ordering::Relaxed) | self.apply_memory_settings() | import;
         self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), wanted);
         self.heed_memory_limits();
         self.acl.configure(&self.config);
@@ -45,6 +49,11 @@ impl Instance {
         let needs = |name: &str| self.config.number::<u32>(name) != 0;
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
         self.active_hooks.set(Hook::MissingReplicas, needs_replicas);
+    }
+
+    /// Whether keys are deleted once they have expired, without being asked for.
+    pub fn expires_actively(&self) -> bool {
+        self.debug_switches.active_expire.load(Ordering::Relaxed) && !self.keyspace.settings().is_importing()
     }
 
     /// Has the log keep what `loglevel` says.

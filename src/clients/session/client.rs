@@ -233,6 +233,7 @@ pub struct Seen {
     pub monitor: AtomicBool,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
+    pub import_source: AtomicBool,
     pub closing: AtomicBool,
     /// CLIENT CAPA redirect.
     pub can_redirect: AtomicBool,

@@ -39,11 +39,11 @@ pub struct Session {
     pub replies: Replies,
     /// CLIENT NO-TOUCH: reading a key does not count as using it.
     pub no_touch: bool,
+    /// CLIENT IMPORT-SOURCE: the client sees expired keys while the server is in import mode.
+    pub import_source: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,
     pub tracking: SessionTracking,
-    /// Memory was above its limit, and nothing could be evicted, when the last command began that was checked for that.
-    pub out_of_memory: bool,
     /// EXEC or a script runs commands inside itself: none of them may block.
     pub executing: bool,
     /// Messages to this connection that go in front of the running command's reply.
@@ -145,10 +145,10 @@ impl Session {
             at_root: AtRoot::Here,
             replies: Replies::On,
             no_touch: false,
+            import_source: false,
             transaction: None,
             watching: Watching::default(),
             tracking: SessionTracking::default(),
-            out_of_memory: false,
             executing: false,
             messages_ahead: Vec::new(),
             messages_behind: Vec::new(),
@@ -204,6 +204,7 @@ impl Session {
         seen.watched.store(self.watching.keys.len(), Ordering::Relaxed);
         seen.touched.store(self.watching.watch.is_touched(), Ordering::Relaxed);
         seen.no_touch.store(self.no_touch, Ordering::Relaxed);
+        seen.import_source.store(self.import_source, Ordering::Relaxed);
         let same = match (self.in_flight.row, self.published_command) {
             (Some(last), Some(published)) => std::ptr::eq(last, published),
             (last, published) => last.is_none() && published.is_none(),

@@ -32,9 +32,9 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
     }
     fields.add("rejected_connections", totals.rejected_connections);
     fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
-    fields.zeros_since(Since::redis(7, 4, 0), &["expired_subkeys"]);
+    fields.add_since(Since::redis(7, 4, 0), "expired_subkeys", totals.expired_fields);
     fields.add("expired_keys", totals.expired);
-    fields.zeros_since(Since::valkey(9, 0, 0), &["expired_fields"]);
+    fields.add_since(Since::valkey(9, 0, 0), "expired_fields", totals.expired_fields);
     // The sweep leaves no expired key behind, and takes the time that it needs.
     fields.ratio("expired_stale_perc", 0.0);
     if profile.has(Since::valkey(9, 0, 0)) {

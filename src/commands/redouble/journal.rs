@@ -34,7 +34,7 @@ const QUERY: &str = joined!(
     " ",
     [
         PATTERN,
-        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED>] [FAULT name] [CHILDREN] [SINCE seq]"
+        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED>] [FAULT name] [CHILDREN] [SINCE seq]"
     ]
 );
 const LIST: &str = joined!(" ", ["LIST", QUERY, "[LIMIT number]"]);

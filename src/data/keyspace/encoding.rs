@@ -12,7 +12,7 @@ const LONGEST_INTEGER: usize = 20;
 const LONGEST_EMBEDDED: usize = 44;
 
 /// The first Valkey that embeds a string, its key and its deadline in one object of this size.
-const EMBEDS_KEYS: Since = Since::valkey(9, 0, 0);
+pub const EMBEDS_KEYS: Since = Since::valkey(9, 0, 0);
 const EMBEDDING_OBJECT: usize = 128;
 /// The object's own fields, and what stands around a key and around a string.
 const OBJECT_HEADER: usize = 8;

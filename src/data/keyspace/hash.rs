@@ -106,6 +106,7 @@ impl Default for Hash {
 }
 
 impl Hash {
+    /// How many fields there are, with those that have expired and were not removed yet.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
@@ -128,10 +129,16 @@ impl Hash {
 
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        Some(self.pairs.get(self.pairs.find(field)?)?.value())
+        let place = self.pairs.find(field)?;
+        if self.is_hidden(field) { None } else { Some(self.pairs.get(place)?.value()) }
     }
 
     pub fn contains(&self, field: &[u8]) -> bool {
+        self.has(field) && !self.is_hidden(field)
+    }
+
+    /// Whether a field is there, even if it has expired.
+    pub fn has(&self, field: &[u8]) -> bool {
         self.pairs.find(field).is_some()
     }
 
@@ -176,6 +183,15 @@ impl Hash {
         found.is_none()
     }
 
+    /// Writes a field and keeps its expiry time, unless that is over.
+    pub fn update(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) {
+        if self.is_hidden(field) {
+            self.set(field, value, limits);
+        } else {
+            self.rewrite(field, value, limits);
+        }
+    }
+
     /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let Some(place) = self.pairs.find(field) else { return false };
@@ -186,8 +202,14 @@ impl Hash {
         true
     }
 
+    /// All fields, also expired ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Pair> {
         self.pairs.iter()
+    }
+
+    /// The fields that clients see.
+    pub fn visible(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().filter(|pair| !self.is_hidden(pair.field()))
     }
 
     /// Prepares for a step of [`walk`](Self::walk).
@@ -195,9 +217,10 @@ impl Hash {
         self.pairs.prepare_walk(count);
     }
 
-    /// One step of an iteration over the fields, as in [`Indexed::walk`].
+    /// One step of an iteration over the fields that clients see, as in [`Indexed::walk`].
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Pair>) {
-        self.pairs.walk(left, count)
+        let (next, pairs) = self.pairs.walk(left, count);
+        (next, pairs.filter(|pair| !self.is_hidden(pair.field())))
     }
 
     /// Converts to the hash table encoding.
@@ -255,19 +278,37 @@ impl Hash {
         self.times.is_some()
     }
 
-    /// Removes the expired fields.
-    pub fn expire(&mut self, now: Millis) {
-        let Some(times) = &mut self.times else { return };
+    /// Removes the expired fields, and returns how many there were.
+    pub fn expire(&mut self, now: Millis) -> usize {
+        let Some(times) = &mut self.times else { return 0 };
+        let mut removed = 0;
         while let Some(field) = times.pop_due(now) {
             if let Some(place) = self.pairs.find(&field) {
                 self.pairs.remove(place);
+                removed += 1;
             }
+        }
+        removed
+    }
+
+    /// Hides the fields that have expired at this instant. The last call holds.
+    pub fn hide_expired(&mut self, now: Millis) {
+        if let Some(times) = &mut self.times {
+            times.hidden_before = now;
         }
     }
 
-    /// Whether all fields have expired.
-    pub fn is_fully_expired(&self, now: Millis) -> bool {
-        self.times.as_ref().is_some_and(|times| times.len() == self.len() && times.all_due(now))
+    /// The places of the fields that clients see, if there are others.
+    pub fn visible_places(&self) -> Option<Vec<usize>> {
+        let hides_any = self.times.as_ref().is_some_and(|times| times.hides_any());
+        let is_visible = |(_, pair): &(usize, &Pair)| !self.is_hidden(pair.field());
+        hides_any.then(|| self.pairs.iter().enumerate().filter(is_visible).map(|(place, _)| place).collect())
+    }
+
+    /// Whether a field has expired and was not removed yet.
+    #[inline]
+    pub fn is_hidden(&self, field: &[u8]) -> bool {
+        self.times.as_ref().is_some_and(|times| times.hides(field))
     }
 }
 
@@ -386,10 +427,11 @@ mod tests {
                         model.set_time(&field, None);
                     }
                     _ => {
-                        let spent = model.0.iter().all(|(_, _, until)| until.is_some_and(|until| until < time));
-                        prop_assert_eq!(hash.is_fully_expired(time), spent && (hash.len() > 0 || hash.times.is_some()));
-                        hash.expire(time);
+                        hash.hide_expired(time);
+                        let before = model.0.len();
                         model.0.retain(|(_, _, until)| until.is_none_or(|until| until >= time));
+                        prop_assert_eq!(hash.visible().count(), model.0.len());
+                        prop_assert_eq!(hash.expire(time), before - model.0.len());
                     }
                 }
                 prop_assert_eq!(hash.len(), model.0.len());

@@ -1,5 +1,7 @@
 //! Values that Redis frees in the background, and room that is given back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::entry::Entry;
 use super::value::ValueKind;
 use super::view::View;
@@ -9,11 +11,44 @@ use crate::base::profile::Profile;
 /// A value of no more parts than this is freed at once: that takes less time than to do it in the background.
 const FEW_PARTS: usize = 64;
 
+/// Which removals leave it to later to free a large value (`lazyfree-lazy-…`). Here all values are freed when the locks are
+/// released; clients see how they are counted.
+#[derive(Default)]
+pub struct LazyFreeSettings {
+    pub eviction: AtomicBool,
+    pub expire: AtomicBool,
+    pub server_del: AtomicBool,
+    pub user_del: AtomicBool,
+    pub user_flush: AtomicBool,
+}
+
+impl LazyFreeSettings {
+    /// Each setting with its directive.
+    pub fn all(&self) -> [(&'static str, &AtomicBool); 5] {
+        [
+            ("lazyfree-lazy-eviction", &self.eviction),
+            ("lazyfree-lazy-expire", &self.expire),
+            ("lazyfree-lazy-server-del", &self.server_del),
+            ("lazyfree-lazy-user-del", &self.user_del),
+            ("lazyfree-lazy-user-flush", &self.user_flush),
+        ]
+    }
+}
+
 impl View<'_> {
     /// A key is about to be removed by a command that leaves it to later to free the value. Counts it, if it is large
     /// enough for that.
     pub fn free_lazily(&mut self, key: &[u8]) {
-        if self.peek(key).is_some_and(|entry| parts(entry) > FEW_PARTS) {
+        if let Some(at) = self.find_to_remove(key)
+            && parts(self.entry(at)) > FEW_PARTS
+        {
+            self.count_freed_lazily(1);
+        }
+    }
+
+    /// An entry was removed. Counts it, if the setting leaves it to later to free it and it is large enough for that.
+    pub(super) fn note_removed(&self, entry: &Entry, lazily: &AtomicBool) {
+        if lazily.load(Ordering::Relaxed) && parts(entry) > FEW_PARTS {
             self.count_freed_lazily(1);
         }
     }

@@ -48,12 +48,14 @@ use store::{FEW_SHARDS, MANY_SHARDS};
 use waiters::Waiters;
 use watch::Watchers;
 
+pub use encoding::EMBEDS_KEYS;
 pub use entry::Entry;
 pub use eviction::{EvictionPolicy, EvictionPool, EvictionSettings};
 pub use hash::{Hash, HashLimits};
+pub use lazy_free::LazyFreeSettings;
 pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
 pub use notifications::{
-    COUNTS_USES, EXPIRY_PAUSED, EventClass, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification,
+    COUNTS_USES, EXPIRY_PAUSED, EventClass, IMPORT_MODE, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification,
     OWN_INTEGERS, SUMS_MEMORY,
 };
 pub use set::{Set, SetLimits};

@@ -38,6 +38,10 @@ pub const KEY_CHANGES: u32 = 1 << 31;
 /// No notification, but here because every view reads these bits: expired keys are not deleted (CLIENT PAUSE).
 pub const EXPIRY_PAUSED: u32 = 1 << 30;
 
+/// Import mode (Valkey): expired keys are deleted only when they are written, deadlines may be set in the past, and the
+/// clients that import see expired keys.
+pub const IMPORT_MODE: u32 = 1 << 26;
+
 /// Bits that are no notification, but are looked at together with them: each key's usage is how often it is used, as LFU
 /// policies need it.
 pub const COUNTS_USES: u32 = 1 << 27;

@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, OWN_INTEGERS, SUMS_MEMORY};
-use super::{ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, ListLimits, SetLimits, SortedSetLimits};
+use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, IMPORT_MODE, OWN_INTEGERS, SUMS_MEMORY};
+use super::{
+    ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, LazyFreeSettings, ListLimits, SetLimits,
+    SortedSetLimits,
+};
 use crate::base::profile::{Family, Profile};
 use crate::data::rdb::Checksums;
 
@@ -15,6 +18,7 @@ pub struct Settings {
     pub encoding_limits: EncodingLimits,
     pub eviction: EvictionSettings,
     pub frequency: FrequencySettings,
+    pub lazy_free: LazyFreeSettings,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD: the size from which an element of a list is a node of its own. 0: the default.
     pub packed_threshold: AtomicUsize,
     /// DEBUG SET-SKIP-CHECKSUM-VALIDATION: RESTORE takes a payload with a wrong checksum.
@@ -71,6 +75,7 @@ impl Default for Settings {
             encoding_limits: EncodingLimits::default(),
             eviction: EvictionSettings::default(),
             frequency: FrequencySettings::default(),
+            lazy_free: LazyFreeSettings::default(),
             packed_threshold: AtomicUsize::new(0),
             skip_checksums: AtomicBool::new(false),
             notifications: AtomicU32::new(0),
@@ -87,8 +92,13 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        const OTHERS: u32 = EXPIRY_PAUSED | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY;
+        const OTHERS: u32 = EXPIRY_PAUSED | IMPORT_MODE | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY;
         self.notifications.load(Ordering::Acquire) & !OTHERS != 0
+    }
+
+    /// Whether the server is in import mode.
+    pub fn is_importing(&self) -> bool {
+        self.notifications.load(Ordering::Acquire) & IMPORT_MODE != 0
     }
 
     /// Restores the defaults of what only DEBUG changes.

@@ -60,7 +60,7 @@ impl View<'_> {
     #[inline]
     pub fn set_string(&mut self, key: &[u8], value: &[u8], expiry: Expiry) {
         match self.find_for_update(key) {
-            Some(at) if self.entry(at).kind() == ValueKind::Stream => {
+            Some(at) if self.entry(at).kind() != ValueKind::String => {
                 // Clients blocked in XREADGROUP get an error.
                 let deadline = self.entry(at).deadline();
                 self.put(self.new_string(key, value, expiry.resolve(deadline)));

@@ -18,7 +18,7 @@ use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::notifications::COUNTS_USES;
+use super::notifications::{COUNTS_USES, IMPORT_MODE};
 use super::store::{Shard, Slot, hash_of};
 use super::usage::Usage;
 use super::{Keyspace, Settings};
@@ -39,8 +39,12 @@ pub struct View<'k> {
     growing: Option<MutexGuard<'k, ()>>,
     hashed_key: HashedKey,
     db: u32,
-    /// The instant at which the view was locked. What has expired by then is gone.
+    /// The instant at which the view was locked.
     begun: Millis,
+    /// What has expired by then is gone. For a client that imports, nothing is.
+    horizon: Millis,
+    /// The running command may write: then it deletes expired keys in import mode, too.
+    writing: bool,
     /// The instant of the running command, in milliseconds and in microseconds.
     now: Millis,
     micros: i64,
@@ -77,6 +81,8 @@ pub struct ViewStats {
     /// Changes, as INFO's `rdb_changes_since_last_save` counts them.
     pub changes: u64,
     pub expired: u64,
+    /// Fields of hashes that have expired.
+    pub expired_fields: u64,
     /// Keys written on the condition that they do not exist, as locks are.
     pub locks: u64,
 }
@@ -125,6 +131,7 @@ impl std::ops::AddAssign for ViewStats {
         self.misses += other.misses;
         self.changes += other.changes;
         self.expired += other.expired;
+        self.expired_fields += other.expired_fields;
         self.locks += other.locks;
     }
 }
@@ -149,6 +156,8 @@ impl<'k> View<'k> {
             hashed_key,
             db,
             begun: now,
+            horizon: now,
+            writing: false,
             now,
             micros,
             real,
@@ -208,6 +217,30 @@ impl<'k> View<'k> {
         self.micros = self.micros.max(micros);
         self.now = self.micros.div_euclid(1000);
         self.begun = self.begun.max(self.now);
+        if self.horizon != Millis::MIN {
+            self.horizon = self.begun;
+        }
+    }
+
+    /// Whether the server is in import mode.
+    #[inline]
+    pub fn is_importing(&self) -> bool {
+        self.wanted & IMPORT_MODE != 0
+    }
+
+    /// Lets the client see what has expired, as one that imports.
+    pub fn see_expired(&mut self) {
+        self.horizon = Millis::MIN;
+    }
+
+    /// Sets whether the running command may write, which matters in import mode.
+    pub fn set_writing(&mut self, writing: bool) {
+        self.writing = writing;
+    }
+
+    /// Who gives a key a deadline up to this instant deletes it at once. In import mode no deadline does.
+    pub fn past(&self) -> Millis {
+        if self.is_importing() { Millis::MIN } else { self.now }
     }
 
     pub fn db(&self) -> u32 {

@@ -242,6 +242,7 @@ fn answer(entry: &Entry) -> String {
         Outcome::NeverRan => "(never ran)".to_owned(),
         Outcome::Silent => "(no reply)".to_owned(),
         Outcome::Queued => "(queued)".to_owned(),
+        Outcome::Evicted => "(evicted)".to_owned(),
     };
     format!(" \u{2192} {answer}")
 }

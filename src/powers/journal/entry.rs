@@ -14,11 +14,13 @@ pub enum Outcome {
     Silent = 3,
     /// It was queued for EXEC.
     Queued = 4,
+    /// It is no command: the server evicted a key.
+    Evicted = 5,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued];
+    pub const ALL: [Self; 6] = [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued, Self::Evicted];
 
     /// As it is written on the wire.
     pub fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Outcome {
             Self::NeverRan => "never-ran",
             Self::Silent => "silent",
             Self::Queued => "queued",
+            Self::Evicted => "evicted",
         }
     }
 
@@ -36,7 +39,7 @@ impl Outcome {
     }
 }
 
-/// A command that a client sent.
+/// A command that a client sent, or, with the outcome [`Evicted`](Outcome::Evicted), a key that the server evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its sequence number in the order of effects, from 1.
@@ -57,7 +60,7 @@ pub struct Entry {
     pub address: String,
     /// The database that was selected.
     pub db: u32,
-    /// The command as it was sent; cut off if it is long.
+    /// The command as it was sent; cut off if it is long. Of an eviction only the key.
     pub words: Vec<Vec<u8>>,
     /// How many bytes of its words were not kept.
     pub words_missing: u64,

@@ -243,7 +243,7 @@ impl Journal {
     /// The entries that match a query, by sequence number: the first ones after `since`, or else the last ones.
     pub fn entries(&self, query: &Query, limit: usize, name_request: &NameRequest<'_>) -> Vec<Entry> {
         let ring = self.ring();
-        let fits = |stored: &StoredRecord<'_>| query.count(stored, name_request) > 0;
+        let fits = |stored: &StoredRecord<'_>| query.count(stored, name_request) > 0 || query.lists(stored);
         let mut found: Vec<(u64, u64)> =
             ring.from(0).filter(fits).map(|stored| (stored.record.seq, stored.index)).collect();
         found.sort_unstable();

@@ -1,6 +1,6 @@
 //! Queries of the journal: which commands they match.
 
-use super::entry::Outcome;
+use super::entry::{EventKind, Outcome};
 use super::render::rendered;
 use super::ring::StoredRecord;
 use crate::base::glob;
@@ -11,7 +11,8 @@ use crate::spec::NamedRequest;
 /// Names a request by its words. The table of commands does that, which this floor does not know.
 pub type NameRequest<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
 
-/// A query of the journal. The empty one matches every command that was sent.
+/// A query of the journal. The empty one matches every command that was sent. Evictions match if their outcome is asked for;
+/// of the other conditions, those on keys and databases are for them.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub(crate) pattern: Pattern,
@@ -65,8 +66,11 @@ impl Query {
 
     /// How many commands of a record it matches: 0 or 1, or more with [`children`](Self::children).
     pub fn count(&self, stored: &StoredRecord<'_>, name_request: &NameRequest<'_>) -> u64 {
-        if stored.record.event.is_some() || self.since.is_some_and(|since| stored.record.seq <= since) {
+        if self.since.is_some_and(|since| stored.record.seq <= since) {
             return 0;
+        }
+        if stored.record.event.is_some() {
+            return u64::from(self.outcome == Some(Outcome::Evicted) && self.matches_eviction(stored));
         }
         if self.outcome.is_some_and(|outcome| outcome != stored.record.outcome) {
             return 0;
@@ -85,6 +89,22 @@ impl Query {
             }
         }
         count
+    }
+
+    /// Whether an event is an eviction of which a list of all that matches tells, too: nothing but its key, its database and
+    /// its place was asked for.
+    pub(super) fn lists(&self, stored: &StoredRecord<'_>) -> bool {
+        self.outcome.is_none()
+            && stored.record.event.is_some()
+            && self.since.is_none_or(|since| stored.record.seq > since)
+            && self.matches_eviction(stored)
+    }
+
+    fn matches_eviction(&self, stored: &StoredRecord<'_>) -> bool {
+        stored.record.event == Some(EventKind::Evicted)
+            && self.reply.is_none()
+            && self.fault.is_none()
+            && self.pattern.matches_key(stored.record.db, stored.record.words().get(0).unwrap_or_default())
     }
 
     fn matches(

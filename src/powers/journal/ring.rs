@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
-use super::entry::{Child, Entry, Event, EventKind, Item};
+use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::record::{NestedCommand, Payload, Record, RecordHeader};
 use crate::protocol::Words;
 
@@ -334,7 +334,7 @@ impl StoredRecord<'_> {
             words_missing: kept.words_missing,
             reply: kept.reply.to_vec(),
             reply_length: kept.reply_length,
-            outcome,
+            outcome: self.record.event.map_or(outcome, |_| Outcome::Evicted),
             fault: self.record.fault().map(text),
             gates: self.record.gates().into_iter().map(text).collect(),
             children: tree(inside),

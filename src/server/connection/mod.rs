@@ -30,7 +30,7 @@ use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
-use crate::protocol::{Framer, Quoting};
+use crate::protocol::{Dialect, Framer};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
@@ -108,7 +108,7 @@ impl Connection {
             thread,
             session,
             stream,
-            framer: Framer::new(if splices_quotes { Quoting::Valkey } else { Quoting::Redis }),
+            framer: Framer::new(if splices_quotes { Dialect::Valkey } else { Dialect::Redis }),
             input: BytesMut::new(),
             output: Vec::new(),
             written: 0,

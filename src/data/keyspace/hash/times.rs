@@ -11,6 +11,8 @@ pub struct Times {
     by_time: BTreeSet<(Millis, Box<[u8]>)>,
     /// Bytes of all field names.
     names: usize,
+    /// Fields whose time is before this instant are hidden. While there are any, each look-up of the hash sets it.
+    pub hidden_before: Millis,
 }
 
 /// An estimate of the bytes per field in both trees, without its names.
@@ -52,9 +54,13 @@ impl Times {
         Some(field)
     }
 
-    /// Whether all these fields have expired.
-    pub fn all_due(&self, now: Millis) -> bool {
-        self.by_time.last().is_none_or(|(time, _)| *time < now)
+    pub fn hides_any(&self) -> bool {
+        self.earliest().is_some_and(|first| first < self.hidden_before)
+    }
+
+    /// Whether a field is hidden.
+    pub fn hides(&self, field: &[u8]) -> bool {
+        self.hides_any() && self.get(field).is_some_and(|time| time < self.hidden_before)
     }
 
     /// The memory in bytes.

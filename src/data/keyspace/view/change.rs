@@ -7,7 +7,7 @@ use crate::base::clock::Millis;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
 use crate::data::keyspace::notifications::{
-    COUNTS_USES, EXPIRY_PAUSED, EventClass, KEY_CHANGES, Notification, SUMS_MEMORY,
+    COUNTS_USES, EXPIRY_PAUSED, EventClass, IMPORT_MODE, KEY_CHANGES, Notification, SUMS_MEMORY,
 };
 use crate::data::keyspace::store::hash_of;
 
@@ -28,6 +28,7 @@ impl<'k> View<'k> {
                     entry.set_usage(self.entry(at).usage());
                 }
                 let old = self.rewrite(at, |old| std::mem::replace(old, entry));
+                self.note_removed(&old, &self.keyspace.settings.lazy_free.server_del);
                 self.signal_removal(&old);
             }
             None => self.insert(entry),
@@ -37,7 +38,8 @@ impl<'k> View<'k> {
     /// Inserts an entry as a new key. What was under its key before is removed without a notification.
     pub fn replace(&mut self, entry: Entry) {
         if let Some(at) = self.find(entry.key()) {
-            self.unlink(at);
+            let old = self.unlink(at);
+            self.note_removed(&old, &self.keyspace.settings.lazy_free.server_del);
         }
         self.insert(entry);
     }
@@ -48,7 +50,7 @@ impl<'k> View<'k> {
 
     /// Removes a key and returns its entry.
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
-        let at = self.find(key)?;
+        let at = self.find_to_remove(key)?;
         let entry = self.unlink(at);
         self.changed(key);
         Some(entry)
@@ -99,8 +101,8 @@ impl<'k> View<'k> {
     /// Inserts an entry whose key does not exist.
     #[inline]
     pub(in crate::data::keyspace) fn insert(&mut self, entry: Entry) {
-        if self.wanted & EXPIRY_PAUSED != 0 {
-            self.expire_paused(entry.key());
+        if self.wanted & (EXPIRY_PAUSED | IMPORT_MODE) != 0 {
+            self.expire_kept(entry.key());
         }
         self.changed(entry.key());
         self.insert_quietly(entry);

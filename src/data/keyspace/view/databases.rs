@@ -25,9 +25,9 @@ impl View<'_> {
 
     /// Calls `visit` with every live entry of the selected database.
     pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
-        let (db, now) = (self.db, self.begun);
+        let (db, horizon) = (self.db, self.horizon);
         for locked in self.locked.iter().filter(|locked| locked.db == db) {
-            locked.shard.iter().filter(|entry| !is_expired(entry, now)).for_each(&mut visit);
+            locked.shard.iter().filter(|entry| !is_expired(entry, horizon)).for_each(&mut visit);
         }
     }
 
@@ -154,7 +154,7 @@ impl View<'_> {
         let shard = &self.locked[lock].shard;
         match shard.find(hash, key) {
             None => Presence::Missing,
-            Some(slot) if is_expired(shard.entry(slot), self.begun) => Presence::Expired,
+            Some(slot) if is_expired(shard.entry(slot), self.horizon) => Presence::Expired,
             Some(_) => Presence::Live,
         }
     }

@@ -41,6 +41,7 @@ impl View<'_> {
             return None;
         }
         let entry = self.unlink(at);
+        self.note_removed(&entry, &self.keyspace.settings.lazy_free.eviction);
         // It is no client's change.
         let changes = self.stats.changes;
         self.record_change(key, true);

@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::{Location, LockedShard, View};
 use crate::base::clock::Millis;
+use crate::base::error::CommandError;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
 use crate::data::keyspace::hash::Hash;
 use crate::data::keyspace::notifications::{EXPIRY_PAUSED, EventClass};
 use crate::data::keyspace::store::hash_of;
 use crate::data::keyspace::value::{Collection, ValueKind};
+use crate::protocol::Words;
 
 impl View<'_> {
     /// Deletes what has expired in every database, in the order of the deadlines.
@@ -41,23 +43,109 @@ impl View<'_> {
         self.locked[lock].shard.find_by(hash, due).is_some()
     }
 
-    /// Deletes an expired entry, or its expired fields. Returns what is left of it.
+    /// An entry of which something has expired: deletes it, or hides its expired fields, which a command that names them or
+    /// the next sweep removes. Returns the entry if there is anything of it to see.
     #[cold]
-    pub(super) fn expire_due(&mut self, at: Location) -> Option<Location> {
-        let now = self.begun;
-        if self.entry(at).due().key.is_some_and(|deadline| now > deadline) {
-            // A pause keeps the data as it is, but nobody sees the key.
-            if self.wanted & EXPIRY_PAUSED == 0 {
+    pub(super) fn look_at_overdue(&mut self, at: Location) -> Option<Location> {
+        let horizon = self.horizon;
+        if self.entry(at).due().key.is_some_and(|deadline| horizon > deadline) {
+            if !self.keeps_expired() {
                 self.expire(at);
             }
             return None;
         }
-        let over = self.rewrite_quietly(at, |entry| {
-            entry.collection_mut().is_some_and(|hash: &mut Hash| {
-                hash.expire(now);
-                hash.is_removable()
-            })
+        if let Some(hash) = self.entry_mut(at).collection_mut::<Hash>() {
+            hash.hide_expired(horizon);
+        }
+        Some(at)
+    }
+
+    /// Whether expired keys stay where they are, although nobody sees them.
+    fn keeps_expired(&self) -> bool {
+        self.wanted & EXPIRY_PAUSED != 0 || (self.is_importing() && !self.writing)
+    }
+
+    /// Deletes an expired entry, or its expired fields.
+    fn expire_due(&mut self, at: Location) {
+        let now = self.begun;
+        if self.entry(at).due().key.is_some_and(|deadline| now > deadline) {
+            self.expire(at);
+        } else {
+            self.remove_fields(at, |hash| hash.expire(now));
+        }
+    }
+
+    /// The hash under a key, as a read. With `expires`, those of the named fields that have expired are removed first.
+    pub fn hash_with_fields(
+        &mut self,
+        key: &[u8],
+        fields: Words<'_>,
+        expires: bool,
+    ) -> Result<Option<&Hash>, CommandError> {
+        let Some(mut at) = self.find_for_read(key) else { return Ok(None) };
+        if expires && self.has_expired_fields(at) {
+            match self.expire_named(at, fields.iter()) {
+                Some(left) => at = left,
+                None => return Ok(None),
+            }
+        }
+        self.entry(at).collection().map(Some).ok_or(CommandError::WRONG_TYPE)
+    }
+
+    /// Removes those of the named fields of a hash that have expired, as Redis does when it looks for them.
+    pub fn expire_fields<'w>(&mut self, key: &[u8], fields: impl Iterator<Item = &'w [u8]>) {
+        if let Some(at) = self.find(key)
+            && self.has_expired_fields(at)
+        {
+            self.expire_named(at, fields);
+        }
+    }
+
+    /// Removes all fields of a hash that have expired.
+    pub fn expire_all_fields(&mut self, key: &[u8]) {
+        let horizon = self.horizon;
+        if let Some(at) = self.find(key)
+            && self.has_expired_fields(at)
+        {
+            self.remove_fields(at, |hash| hash.expire(horizon));
+        }
+    }
+
+    #[cold]
+    fn expire_named<'w>(&mut self, at: Location, fields: impl Iterator<Item = &'w [u8]>) -> Option<Location> {
+        self.remove_fields(at, |hash| fields.filter(|field| hash.is_hidden(field) && hash.remove(field)).count())
+    }
+
+    /// Publishes that those of the named fields have expired that are about to be written anew, as Valkey does, and returns
+    /// how many there are.
+    pub fn renew_fields<'w>(&mut self, key: &[u8], fields: impl Iterator<Item = &'w [u8]>) -> usize {
+        let Some(at) = self.find(key).filter(|&at| self.has_expired_fields(at)) else { return 0 };
+        let hash = self.entry(at).collection::<Hash>();
+        let hidden = hash.map_or(0, |hash| fields.filter(|field| hash.is_hidden(field)).count());
+        if hidden > 0 {
+            self.stats.expired_fields += hidden as u64;
+            self.notify(EventClass::Hash, "hexpired", key);
+        }
+        hidden
+    }
+
+    /// Whether a hash has expired fields that may be removed.
+    #[inline]
+    fn has_expired_fields(&self, at: Location) -> bool {
+        self.entry(at).due().field.is_some_and(|first| self.horizon > first) && !self.keeps_expired()
+    }
+
+    /// Removes expired fields of a hash, and the hash with the last. `remove` returns how many it removed. Returns what is
+    /// left of it.
+    fn remove_fields(&mut self, at: Location, remove: impl FnOnce(&mut Hash) -> usize) -> Option<Location> {
+        let (removed, over) = self.rewrite_quietly(at, |entry| match entry.collection_mut::<Hash>() {
+            Some(hash) => (remove(hash), hash.is_removable()),
+            None => (0, false),
         });
+        if removed == 0 {
+            return Some(at);
+        }
+        self.stats.expired_fields += removed as u64;
         let key: Box<[u8]> = self.entry(at).key().into();
         self.notify(EventClass::Hash, "hexpired", &key);
         if over {
@@ -68,9 +156,9 @@ impl View<'_> {
         (!over).then_some(at)
     }
 
-    /// Deletes an expired entry that a pause has kept, because its key is written again.
+    /// Deletes an expired entry that was kept, because its key is written again.
     #[cold]
-    pub(super) fn expire_paused(&mut self, key: &[u8]) {
+    pub(super) fn expire_kept(&mut self, key: &[u8]) {
         let hash = hash_of(key);
         let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
         if let Some(slot) = self.locked[lock].shard.find(hash, key) {
@@ -80,6 +168,7 @@ impl View<'_> {
 
     fn expire(&mut self, at: Location) {
         let entry = self.unlink(at);
+        self.note_removed(&entry, &self.keyspace.settings.lazy_free.expire);
         self.stats.expired += 1;
         self.notify(EventClass::Expired, "expired", entry.key());
         self.record_change(entry.key(), true);
@@ -112,13 +201,11 @@ impl LockedShard<'_> {
     }
 }
 
-/// Whether an entry's deadline has passed: Redis keeps a key through its last millisecond.
+/// Whether a key's deadline has passed: Redis keeps a key through its last millisecond. A hash whose fields have all
+/// expired is there until they are removed.
 #[inline]
-pub(super) fn is_expired(entry: &Entry, now: Millis) -> bool {
-    let due = entry.due();
-    due.first().is_some_and(|first| now > first)
-        && (due.key.is_some_and(|deadline| now > deadline)
-            || entry.collection().is_some_and(|hash: &Hash| hash.is_fully_expired(now)))
+pub(super) fn is_expired(entry: &Entry, horizon: Millis) -> bool {
+    entry.deadline().is_some_and(|deadline| horizon > deadline)
 }
 
 /// Counts a deadline that was set, moved or removed. Returns the new number of deadlines.

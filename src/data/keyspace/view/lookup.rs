@@ -22,10 +22,20 @@ impl View<'_> {
 
     /// The entry, even if it has expired; then it stays. No access, no hit or miss.
     pub fn peek_even_expired(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find_even_expired(key)?;
+        Some(self.entry(at))
+    }
+
+    /// Finds a key that is about to be removed. In import mode this may be one that has expired, as in Valkey.
+    pub(in crate::data::keyspace) fn find_to_remove(&mut self, key: &[u8]) -> Option<Location> {
+        if self.is_importing() { self.find_even_expired(key) } else { self.find(key) }
+    }
+
+    fn find_even_expired(&mut self, key: &[u8]) -> Option<Location> {
         let hash = hash_of(key);
         let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
-        let shard = &self.locked[lock].shard;
-        Some(shard.entry(shard.find(hash, key)?))
+        let slot = self.locked[lock].shard.find(hash, key)?;
+        Some(Location { lock, slot, hash })
     }
 
     /// The entry, read for its value: an access, and a hit or miss.
@@ -85,7 +95,7 @@ impl View<'_> {
         let slot = shard.find(hash, key)?;
         let at = Location { lock, slot, hash };
         if shard.entry(slot).due().first().is_some_and(|due| self.begun > due) {
-            return self.expire_due(at);
+            return self.look_at_overdue(at);
         }
         Some(at)
     }

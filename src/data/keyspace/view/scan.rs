@@ -3,7 +3,7 @@
 use super::View;
 use super::expiry::is_expired;
 use crate::data::keyspace::entry::Entry;
-use crate::data::keyspace::notifications::EXPIRY_PAUSED;
+use crate::data::keyspace::notifications::{EXPIRY_PAUSED, IMPORT_MODE};
 use crate::data::keyspace::store::{SCAN_BITS, hash_of, scan_position};
 use crate::data::keyspace::value::ValueKind;
 
@@ -31,7 +31,7 @@ impl<'k> View<'k> {
 
     /// A random live key, with about equal probability.
     pub fn random_key(&mut self) -> Option<Vec<u8>> {
-        /// As in Redis, so many expired keys that a pause keeps are drawn at most.
+        /// As in Redis, so many expired keys that are kept are drawn at most.
         const MOST_EXPIRED: u32 = 100;
         let mut expired = 0;
         loop {
@@ -41,7 +41,7 @@ impl<'k> View<'k> {
             }
             let mut nth = (self.keyspace.random() % total) as usize;
             let seed = self.keyspace.random();
-            let (db, now) = (self.db, self.begun);
+            let (db, horizon) = (self.db, self.horizon);
             let shard = self.locked.iter().filter(|locked| locked.db == db).find_map(|locked| {
                 let here = locked.shard.len();
                 if nth < here {
@@ -52,11 +52,11 @@ impl<'k> View<'k> {
             })?;
             let entry = shard.entry(shard.any_slot(seed)?);
             let key = entry.key().to_vec();
-            if !is_expired(entry, now) {
+            if !is_expired(entry, horizon) {
                 return Some(key);
             }
             expired += 1;
-            if expired == MOST_EXPIRED && self.wanted & EXPIRY_PAUSED != 0 {
+            if expired == MOST_EXPIRED && self.wanted & (EXPIRY_PAUSED | IMPORT_MODE) != 0 {
                 return Some(key);
             }
             self.exists(&key);
@@ -71,7 +71,7 @@ impl<'k> View<'k> {
         let mut over: Vec<Vec<u8>> = Vec::new();
         let mut left = count.max(1);
         let mut next = 0;
-        let (db, now) = (self.db, self.begun);
+        let (db, horizon) = (self.db, self.horizon);
         // Leaves the shard's number of a position.
         let shift = SCAN_BITS - self.keyspace.shard_bits();
         for locked in self.locked.iter().filter(|locked| locked.db == db && u64::from(locked.index) >= cursor >> shift)
@@ -92,7 +92,7 @@ impl<'k> View<'k> {
             }
             rows.sort_unstable_by_key(|(position, _)| *position);
             for (_, entry) in &rows {
-                if is_expired(entry, now) {
+                if is_expired(entry, horizon) {
                     over.push(entry.key().to_vec());
                 } else if (filter.matches)(entry.key()) && filter.kind.is_none_or(|kind| kind(entry.kind())) {
                     found.push(entry.key().to_vec());

@@ -1,11 +1,13 @@
 //! Evicts keys until memory is within `maxmemory` again.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Local;
-use crate::base::clock::real_micros;
+use crate::base::clock::{Stopwatch, real_micros};
 use crate::base::sync::MutexExt;
 use crate::clients::instance::{Instance, MemoryState};
+use crate::clients::latency::LatencyEvent;
 use crate::data::keyspace::{Busy, EvictionPolicy, View, hash_of};
 use crate::powers::Hook;
 
@@ -54,8 +56,22 @@ impl Local {
         state
     }
 
-    /// Evicts as many keys as one command may.
+    /// Evicts as many keys as one command may, and tells the latency monitor how long that took.
     fn evict_slice(&self, limit: usize) -> Result<MemoryState, Busy> {
+        let instance = &self.instance;
+        if instance.config.live().latency_threshold.load(Ordering::Relaxed) == 0 {
+            return self.evict_keys(limit, None);
+        }
+        let (cycle, mut removing) = (Stopwatch::start(), Duration::ZERO);
+        let state = self.evict_keys(limit, Some(&mut removing));
+        for (event, took) in [(LatencyEvent::EvictionDel, removing), (LatencyEvent::EvictionCycle, cycle.elapsed())] {
+            instance.note_latency(event, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        }
+        state
+    }
+
+    /// `removing` sums up how long it took to remove the keys, if anybody wants to know.
+    fn evict_keys(&self, limit: usize, mut removing: Option<&mut Duration>) -> Result<MemoryState, Busy> {
         let instance = &self.instance;
         let mut pool = self.eviction_pool.lock_ignoring_poison();
         // What clients have to be told takes memory, too. It must not cause more evictions.
@@ -64,7 +80,15 @@ impl Local {
         let (mut freed, mut evicted) = (0, 0);
         while freed < excess {
             let now = instance.clock.millis();
-            let evict = |db, key: &[u8], policy| self.evict_key(db, key, policy);
+            let evict = |db, key: &[u8], policy| match &mut removing {
+                None => self.evict_key(db, key, policy),
+                Some(removing) => {
+                    let began = Stopwatch::start();
+                    let freed = self.evict_key(db, key, policy);
+                    **removing += began.elapsed();
+                    freed
+                }
+            };
             let Some(bytes) = instance.keyspace.evict_next(&mut pool, now, evict)? else {
                 // The sum can be a little too high.
                 instance.sum_memory();

@@ -3,7 +3,6 @@
 use smallvec::SmallVec;
 
 use super::Local;
-use crate::clients::acl::DatabaseContext;
 use crate::clients::instance::Instance;
 use crate::clients::session::Session;
 use crate::data::keyspace::{Busy, LockedShard, Scope, View};
@@ -14,9 +13,8 @@ use crate::spec::{CommandSpec, Flag};
 impl Local {
     /// Whether a session's user may read keys that the arguments of a command do not name.
     pub(super) fn may_read_all_keys(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let Instance { acl, keyspace, .. } = &*self.instance;
-        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
-        acl.may_read_all_keys(&session.user, spec, words, databases)
+        let databases = self.instance.database_context(session);
+        self.instance.acl.may_read_all_keys(&session.user, spec, words, databases)
     }
 
     /// Locks the only key of a command, unless a client is blocked on any key.

@@ -28,7 +28,7 @@ use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Yielder};
-use crate::spec::{Args, Flag, ResolvedRow, Table};
+use crate::spec::{Args, CommandSpec, Flag, ResolvedRow, Table};
 
 pub use fibers::Fibers;
 
@@ -47,6 +47,24 @@ impl Local {
         Self { instance, table, handlers, cron_lock: Mutex::default(), eviction_pool: Mutex::default() }
     }
 }
+/// Tells a view whose it is.
+#[inline]
+fn attribute(view: &mut View<'_>, session: &Session) {
+    view.set_touch(!session.no_touch);
+    if session.import_source && view.is_importing() {
+        view.see_expired();
+    }
+}
+
+/// Tells a view whose it is, and which command runs in it.
+#[inline]
+fn attribute_command(view: &mut View<'_>, session: &Session, spec: &CommandSpec) {
+    attribute(view, session);
+    if view.is_importing() {
+        view.set_writing(spec.has_flag(Flag::Write));
+    }
+}
+
 impl Local {
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
         self.instance.keyspace.fetch_ahead(db, hashes);
@@ -59,7 +77,7 @@ impl Local {
         if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
             return;
         }
-        if instance.debug_switches.active_expire.load(Ordering::Relaxed) && instance.paused().is_none() {
+        if instance.expires_actively() && instance.paused().is_none() {
             let began = Stopwatch::start();
             if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
                 self.serve(&mut view, None);
@@ -125,7 +143,7 @@ impl Local {
                     None => self.lock_keys(session, spec, key, words)?,
                 };
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
-                view.set_touch(!session.no_touch);
+                attribute_command(&mut view, session, spec);
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 self.track_reads(&mut view, session, spec, words);
@@ -135,7 +153,7 @@ impl Local {
             Handler::Blocking(run) => {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
-                view.set_touch(!session.no_touch);
+                attribute_command(&mut view, session, spec);
                 let (block, error) = match run(&mut view, &mut args, None) {
                     Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
                     Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
@@ -251,6 +269,7 @@ impl Local {
         let spec = row.spec;
         let mut args = Args::new(words, row, &self.instance.profile);
         view.select(session.db);
+        view.set_writing(spec.has_flag(Flag::Write));
         if !self.instance.profile.since_redis(7, 2) {
             view.set_instant(self.instance.clock.micros());
         }
@@ -332,7 +351,7 @@ impl Local {
     ) -> Result<Option<CommandError>, Busy> {
         let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, self.instance.config.live());
-        view.set_touch(!session.no_touch);
+        attribute_command(&mut view, session, args.spec());
         let (spec, words) = (args.spec(), args.words());
         let mut args = args.clone();
         let error = write(run(&mut view, &mut args), session, out);
@@ -345,7 +364,7 @@ impl Local {
     /// reader.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
         let instance = &self.instance;
-        if instance.keyspace.waiters().is_empty() || !instance.debug_switches.active_expire.load(Ordering::Relaxed) {
+        if instance.keyspace.waiters().is_empty() || !instance.expires_actively() {
             return None;
         }
         // A key exists through the millisecond of its deadline.

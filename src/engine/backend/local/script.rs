@@ -10,8 +10,7 @@ use super::Local;
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
-use crate::base::profile::Profile;
-use crate::clients::acl::DatabaseContext;
+use crate::base::profile::{Profile, Since};
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
@@ -35,6 +34,12 @@ const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
+
+/// So many bytes of an error that a script has made are searched for the end of its code.
+const LONGEST_CODE: usize = 31;
+
+/// The first Valkey that names an unknown subcommand to scripts as to clients.
+const NAMES_SUBCOMMAND: Since = Since::valkey(9, 0, 0);
 
 /// The environment of a running script.
 pub(super) struct ScriptContext<'s, 'k> {
@@ -60,7 +65,7 @@ impl Local {
         let instance = &self.instance;
         let mut view = instance.keyspace.lock_growing(&hashes, session.db, &instance.clock)?;
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, instance.config.live());
-        view.set_touch(!session.no_touch);
+        super::attribute(&mut view, session);
         session.executing = true;
         let context = ScriptContext { view: &mut view, interpreters: &mut interpreters, yielder };
         let error = self.run_script_within(front, session, context, which, args, out);
@@ -109,7 +114,7 @@ impl Local {
     ) -> Result<(), CommandError> {
         let ScriptContext { view, interpreters, yielder } = context;
         let RequestedScript { script, read_only, keys, arguments } = self.find_script(interpreters, which, args)?;
-        self.admit_script(session, script.flags, read_only)?;
+        self.admit_script(script.flags, read_only)?;
         let words = args.words();
         let (scratch, random) = interpreters.take_run_state();
         let caller = ScriptHost {
@@ -202,23 +207,21 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
-    /// Whether memory was above its limit when the request began that the session runs.
-    fn is_out_of_memory(&self, session: &Session) -> bool {
-        session.out_of_memory && self.instance.config.live().max_memory.load(Ordering::Relaxed) != 0
-    }
-
     /// Checks whether a script may start, by its flags.
-    fn admit_script(&self, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
         if flags.no_shebang || flags.no_writes {
             return Ok(());
         }
         if read_only {
             return Err(WRITES);
         }
+        if let Some(error) = self.instance.failed_save() {
+            return Err(error);
+        }
         if self.instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
-        if !flags.allow_oom && self.is_out_of_memory(session) {
+        if !flags.allow_oom && self.instance.is_out_of_memory() {
             return Err(NO_ROOM_FOR_SCRIPT);
         }
         Ok(())
@@ -351,12 +354,18 @@ impl ScriptHost<'_, '_, '_> {
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
         }
+        if spec.has_flag(Flag::Write)
+            && !self.has_written.get()
+            && let Some(error) = instance.failed_save()
+        {
+            return Err(error);
+        }
         if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
             return Err(CommandError::NO_REPLICAS);
         }
         // A script that has written is not stopped in the middle.
         let may_grow = self.may_grow || self.has_written.get();
-        if !may_grow && flags.contains(&Flag::DenyOom) && self.local.is_out_of_memory(session) {
+        if !may_grow && flags.contains(&Flag::DenyOom) && instance.is_out_of_memory() {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         if spec.has_flag(Flag::Write) {
@@ -398,7 +407,9 @@ impl ScriptHost<'_, '_, '_> {
         let checked = match found {
             None => {
                 front.count_unsupported(words);
-                Err(texts::unknown_command(&local.instance.profile))
+                let profile = &local.instance.profile;
+                let named = profile.has(NAMES_SUBCOMMAND).then(|| local.table.unknown_subcommand(words)).flatten();
+                Err(named.unwrap_or_else(|| texts::unknown_command(profile)))
             }
             Some(row) => self
                 .admit(session, row.spec, words)
@@ -492,13 +503,13 @@ impl Host for ScriptHost<'_, '_, '_> {
     }
 
     fn may_run(&self, words: Words<'_>) -> Option<bool> {
-        let Instance { acl, keyspace, .. } = &*self.local.instance;
+        let acl = &self.local.instance.acl;
         let spec = match self.local.table.row_of(words) {
             Some(ResolvedRow { spec, .. }) => spec,
             None => acl.commands().absent_row(words)?.0,
         };
         let session = &self.inner.borrow().session;
-        let databases = DatabaseContext { selected: session.db, count: keyspace.databases() };
+        let databases = self.local.instance.database_context(session);
         Some(acl.may_run(&session.user, spec, words, databases).is_ok())
     }
 
@@ -521,8 +532,10 @@ impl Host for ScriptHost<'_, '_, '_> {
     fn answer_error(&self, line: &[u8], is_counted: bool) {
         self.has_failed.set(true);
         if !is_counted {
-            let code = line.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
-            self.local.instance.stats.count_error(code);
+            // As in Redis, only what stands before a space is a code, and only near the beginning.
+            let line = line.trim_ascii_end();
+            let space = line.iter().take(LONGEST_CODE).position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+            self.local.instance.stats.count_error(space.map_or(b"ERR", |end| &line[..end]));
         }
     }
 }

@@ -159,7 +159,7 @@ impl Local {
             out.extend_from_slice(b"\r\n");
         }
         let limit = self.instance.config.live().output_limit(session.subscriber);
-        view.set_touch(!session.no_touch);
+        super::attribute(view, session);
         session.executing = true;
         if session.in_flight.trace.is_open() {
             session.in_flight.trace.children().depth = 1;
