@@ -76,13 +76,13 @@ redis:
 
 # The image is checked with the tools that others use.
 containers:
-	@command -v skopeo >/dev/null && command -v umoci >/dev/null || { \
+	@command -v skopeo >/dev/null && command -v umoci >/dev/null && command -v runc >/dev/null || { \
 	  if command -v apt-get >/dev/null; then \
 	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	    $$sudo apt-get update -qq && \
-	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends skopeo umoci >/dev/null; \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends skopeo umoci runc >/dev/null; \
 	  else \
-	    echo "The tests of the image need skopeo and umoci: install them, then run make again." >&2; \
+	    echo "The tests of the image need skopeo, umoci and runc: install them, then run make again." >&2; \
 	    exit 1; \
 	  fi; }
 

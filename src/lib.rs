@@ -1,64 +1,147 @@
-//! A Redis for tests: a server in the test's own process, on a free port, that any Redis client can connect to. It answers
-//! what Redis answers, and lets a test stop time, lose replies, hold clients, and find out who misuses a lock.
+//! A Redis test double: a server inside your test that speaks the Redis protocol, answers as Redis does and keeps everything
+//! in memory, and whose time, failures and order the test controls. For code that takes locks in Redis, and the tests that
+//! such code never had.
+//!
+//! ```console
+//! $ cargo add --dev redouble
+//! ```
+//!
+//! Nothing has to be installed or started: a [`Server`] is a value, on a free port of its own, and gone when it is dropped.
+//! Your code connects to its [`url`](World::url) with the client library that it uses anyway.
+//!
+//! # A lock that expires while its holder works
 //!
 //! ```
 //! use std::time::Duration;
-//! use redouble::{Fault, Pattern, Server, Verdict};
+//!
+//! /// Your code: takes the lock for 30 seconds, or does not.
+//! fn take(url: &str, token: &str) -> redis::RedisResult<bool> {
+//!     let mut client = redis::Client::open(url)?.get_connection()?;
+//!     let taken: Option<String> =
+//!         redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)?;
+//!     Ok(taken.is_some())
+//! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = Server::builder().spawn()?; // gone when it is dropped
-//! let take = |token: &str| -> redis::RedisResult<Option<String>> {
-//!     let mut client = redis::Client::open(server.url())?.get_connection()?;
-//!     redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)
-//! };
-//!
-//! // Time: the lock expires while its holder works. Nothing sleeps.
-//! assert!(take("mine")?.is_some());
-//! server.advance(Duration::from_millis(30_001));
-//! assert!(take("theirs")?.is_some());
-//!
-//! // Faults: the lock is taken and the reply is lost.
-//! server.reset();
-//! let lost = server.fault(Fault::new("lost", Verdict::CloseAfter).of(Pattern::on("SET")).times(1))?;
-//! assert!(take("mine").is_err());
-//! assert_eq!(lost.fired(), 1);
-//! assert!(take("mine")?.is_none()); // it holds the lock, and does not know
+//! let server = redouble::Server::builder().spawn()?;
+//! server.freeze(); // the clock stands until the test moves it
+//! assert!(take(&server.url(), "mine")?);
+//! server.advance(Duration::from_millis(30_000));
+//! assert!(!take(&server.url(), "theirs")?); // its last millisecond
+//! server.advance(Duration::from_millis(1)); // returns when every consequence has happened
+//! assert!(take(&server.url(), "theirs")?);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | for | there is |
-//! |---|---|
-//! | time | [`World::freeze`], [`World::advance`] and more on every [`Server`] and [`Space`] |
-//! | failure | [`World::fault`]: errors, delays, lost and cut replies ([`Verdict`]), by command, key and client ([`Pattern`]) |
-//! | order | [`World::gate`] holds commands before or after they run; [`Exploration`] tries every order |
-//! | locks | [`World::audit`] reports misuse as [`Finding`]s; [`World::journal`] has every command with its reply |
-//! | tests side by side | a server each, or a [`Space`] each on one port: [`Server::space`] |
-//! | Redlock | several instances in one process, stopped or cut off one by one: [`Builder::spawn_all`] |
+//! # A lock that was taken, and the reply was lost
+//!
+//! ```
+//! use redouble::{Fault, Pattern, Verdict};
+//! # fn take(url: &str, token: &str) -> redis::RedisResult<bool> {
+//! #     let mut client = redis::Client::open(url)?.get_connection()?;
+//! #     let taken: Option<String> = redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)?;
+//! #     Ok(taken.is_some())
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = redouble::Server::builder().spawn()?;
+//! let lost = Fault::new("lost", Verdict::CloseAfter).of(Pattern::on("SET").key("lock:*")).times(1);
+//! let lost = server.fault(lost)?;
+//! assert!(take(&server.url(), "mine").is_err()); // an error for the client ...
+//! assert_eq!(lost.fired(), 1);
+//! assert!(!take(&server.url(), "mine")?); // ... that has the lock all the same
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Two clients at the same moment, always in the same order
+//!
+//! ```
+//! use redouble::Pattern;
+//! # fn take(url: &str, token: &str) -> redis::RedisResult<bool> {
+//! #     let mut client = redis::Client::open(url)?.get_connection()?;
+//! #     let taken: Option<String> = redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)?;
+//! #     Ok(taken.is_some())
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = redouble::Server::builder().spawn()?;
+//! let gate = server.gate("slow", Pattern::on("SET").key("lock:tea"))?;
+//! let url = server.url();
+//! let slow = std::thread::spawn(move || take(&url, "slow"));
+//! gate.wait_for(1)?; // its SET has come, and is held
+//! drop(gate); // open for both
+//! assert!(slow.join().unwrap()? != take(&server.url(), "fast")?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`World::explore`] tries every order in which the commands of racing clients can come, and names the one that fails.
+//!
+//! # Locks that are misused
+//!
+//! ```
+//! # fn take(url: &str, token: &str) -> redis::RedisResult<bool> {
+//! #     let mut client = redis::Client::open(url)?.get_connection()?;
+//! #     let taken: Option<String> = redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)?;
+//! #     Ok(taken.is_some())
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = redouble::Server::builder().locks("lock:*").spawn()?;
+//! let audit = server.audit();
+//! assert!(take(&server.url(), "mine")?); // and nobody releases it
+//! let findings = audit.findings_at_end();
+//! assert_eq!(findings[0].code, redouble::Code::TokenGuessable);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `audit.expect_clean()` fails the test with a text that says what was done wrong by whom, with the commands that prove it, and
+//! what to do instead. [`Code`] lists what is found.
+//!
+//! # Tests that run at the same time
+//!
+//! Each test can have a server: one starts in less than a millisecond. Or tests share one, and each has a [`Space`] in it, with
+//! keys, a clock and faults of its own:
+//!
+//! ```
+//! # fn take(url: &str, token: &str) -> redis::RedisResult<bool> {
+//! #     let mut client = redis::Client::open(url)?.get_connection()?;
+//! #     let taken: Option<String> = redis::cmd("SET").arg("lock:tea").arg(token).arg("NX").arg("PX").arg(30_000).query(&mut client)?;
+//! #     Ok(taken.is_some())
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = redouble::Server::builder().spawn()?;
+//! let (one, other) = (server.space("one")?, server.space("other")?);
+//! assert!(take(&one.url(), "mine")?);
+//! assert!(take(&other.url(), "mine too")?); // another lock
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Async tests
 //!
-//! A current-thread runtime, which `#[tokio::test]` makes, runs nothing else while a function blocks. So what waits for the
-//! code under test has a twin for async code there: [`GateGuard::wait_for_async`].
+//! `#[tokio::test]` makes a runtime with one thread, on which nothing else runs while a function blocks. What waits for your own
+//! code therefore has a twin: `wait_for_async` on gates, the journal and the audit. Everything else is called as it is.
 //!
 //! ```
-//! # use redouble::{Pattern, Server};
-//! #[tokio::main(flavor = "current_thread")] // a test has #[tokio::test]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let server = Server::builder().spawn()?;
-//!     let gate = server.gate("release", Pattern::on("DEL"))?;
-//!     let mut client = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-//!     let release = tokio::spawn(async move {
-//!         redis::cmd("DEL").arg("lock:tea").query_async::<u32>(&mut client).await
-//!     });
-//!     gate.wait_for_async(1).await?; // the DEL has come, and is held
-//!     gate.open();
-//!     assert_eq!(release.await??, 0);
-//!     Ok(())
-//! }
+//! # async fn take(url: String) -> redis::RedisResult<bool> {
+//! #     let mut client = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+//! #     let taken: Option<String> = redis::cmd("SET").arg("lock:tea").arg("a").arg("NX").arg("PX").arg(30_000).query_async(&mut client).await?;
+//! #     Ok(taken.is_some())
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = redouble::Server::builder().spawn()?;
+//! let gate = server.gate("before-set", redouble::Pattern::on("SET"))?;
+//! let taking = tokio::spawn(take(server.url()));
+//! gate.wait_for_async(1).await?; // `wait_for` would block the task that sends the SET
+//! gate.open();
+//! assert!(taking.await??);
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! On a multi-thread runtime, other threads go on, so [`GateGuard::wait_for`] does as well:
+//! On a runtime with several threads, others go on, so `wait_for` does as well:
 //!
 //! ```
 //! # use redouble::{Pattern, Server};
@@ -77,8 +160,21 @@
 //! }
 //! ```
 //!
-//! The binary of the same name is the same server as a drop-in for `redis-server`, with `run`, `explore`, `audit` and
-//! `report`.
+//! # Where to look
+//!
+//! | | |
+//! |---|---|
+//! | port, password, databases, release to imitate, data to begin with | [`Builder`] |
+//! | clock, faults, gates, journal, audit, reset, of a server or a space | [`World`] |
+//! | spaces; stopping, pausing and cutting off a server | [`Server`] |
+//! | five servers for Redlock, with clocks that disagree | [`Builder::spawn_all`], [`Servers`] |
+//! | which commands came, in which order, with which replies | [`JournalGuard`], [`Entry`] |
+//! | errors, delays, lost and cut replies | [`Fault`], [`Verdict`], [`Pattern`] |
+//! | every order of racing clients | [`Exploration`], [`Search`] |
+//!
+//! The package also has a program of this name, for tests in any language: a drop-in for `redis-server`, and
+//! `redouble run --audit -- npm test`, which gives a command a server for as long as it runs and reports misused locks.
+//! `cargo install redouble` installs it.
 
 #![deny(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo, clippy::dbg_macro)]

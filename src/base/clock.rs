@@ -416,9 +416,9 @@ impl Clock {
         }
     }
 
-    /// Blocks this thread in real time, as DEBUG SLEEP does.
+    /// Blocks this thread in real time, as DEBUG SLEEP and `redis-cli -i` do.
     #[allow(clippy::disallowed_methods)]
-    pub(crate) fn block_thread(&self, duration: Duration) {
+    pub(crate) fn block_thread(duration: Duration) {
         std::thread::sleep(duration);
     }
 

@@ -20,6 +20,9 @@ impl CommandError {
     pub const NO_SUCH_KEY: Self = Self::fixed("ERR no such key");
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     pub const NO_REPLICAS: Self = Self::fixed("NOREPLICAS Not enough good replicas to write.");
+    pub const READ_ONLY_REPLICA: Self = Self::fixed("READONLY You can't write against a read only replica.");
+    pub const MASTER_DOWN: Self =
+        Self::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     pub const STRING_TOO_LONG: Self = Self::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     pub const OFFSET_OUT_OF_RANGE: Self = Self::fixed("ERR offset is out of range");
@@ -32,6 +35,8 @@ impl CommandError {
          configuration is correct?",
     );
     pub const UNBLOCKED: Self = Self::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    pub const NOW_A_REPLICA: Self =
+        Self::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
     pub const MAX_CLIENTS: Self = Self::fixed("ERR max number of clients reached");
 
     pub const DEBUG_REFUSED: Self = Self::fixed(

@@ -328,7 +328,7 @@ mod tests {
         folder.pipe("in/pipe");
         let path = folder.at("in/pipe");
         assert_eq!(folder.write("pipe").unwrap_err(), NO_FILE);
-        assert_eq!(write_anywhere(&path, b"new").unwrap_err().to_string(), NO_FILE);
+        assert_eq!(write_anywhere(&path, b"new", Creation::Allowed).unwrap_err().to_string(), NO_FILE);
         assert!(write_atomically(&path, b"new").is_err());
         assert_eq!(read_inside(&folder.at("in"), Path::new("pipe")).unwrap_err().to_string(), NO_FILE);
         assert_eq!(read(&path).unwrap_err().to_string(), NO_FILE);

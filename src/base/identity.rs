@@ -10,16 +10,30 @@ use crate::base::sync::MutexExt;
 /// The identity that INFO reports.
 pub struct Identity {
     run_id: String,
-    replication_id: Mutex<String>,
+    replication_id: Mutex<ReplicationId>,
     /// The time on the server's clock at which it was created.
     started: Millis,
     /// The TCP port, once it is bound.
     pub port: OnceLock<u16>,
 }
 
+/// The id of this server's data, and the one before it.
+#[derive(Clone)]
+pub struct ReplicationId {
+    pub current: String,
+    /// The primary's, after the server was a replica.
+    pub former: Option<String>,
+}
+
+impl ReplicationId {
+    fn new() -> Self {
+        Self { current: random_id(), former: None }
+    }
+}
+
 impl Identity {
     pub fn new(started: Millis) -> Self {
-        Self { run_id: random_id(), replication_id: Mutex::new(random_id()), started, port: OnceLock::new() }
+        Self { run_id: random_id(), replication_id: Mutex::new(ReplicationId::new()), started, port: OnceLock::new() }
     }
 
     /// Forty hexadecimal digits, different for every server.
@@ -27,13 +41,20 @@ impl Identity {
         &self.run_id
     }
 
-    pub fn replication_id(&self) -> String {
+    pub fn replication_id(&self) -> ReplicationId {
         self.replication_id.lock_ignoring_poison().clone()
     }
 
     /// Changes the replication id, for DEBUG CHANGE-REPL-ID.
     pub fn change_replication_id(&self) {
-        *self.replication_id.lock_ignoring_poison() = random_id();
+        *self.replication_id.lock_ignoring_poison() = ReplicationId::new();
+    }
+
+    /// Changes the replication id and keeps the former one, for a replica that becomes a primary.
+    pub fn shift_replication_id(&self) {
+        let mut id = self.replication_id.lock_ignoring_poison();
+        let former = std::mem::replace(&mut id.current, random_id());
+        id.former = Some(former);
     }
 
     pub fn started(&self) -> Millis {
@@ -64,8 +85,12 @@ mod tests {
         assert_eq!(one.run_id().len(), 40);
         assert!(one.run_id().bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_ne!(one.run_id(), other.run_id());
-        let before = one.replication_id();
+        let before = one.replication_id().current;
+        one.shift_replication_id();
+        assert_eq!(one.replication_id().former, Some(before));
+        let shifted = one.replication_id().current;
         one.change_replication_id();
-        assert_ne!(one.replication_id(), before);
+        assert_ne!(one.replication_id().current, shifted);
+        assert_eq!(one.replication_id().former, None);
     }
 }

@@ -21,6 +21,13 @@ pub fn utf8_or_escaped(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// `12:00:01.250` in UTC, of microseconds since 1970.
+pub fn time_of_day(micros: i64) -> String {
+    let millis = micros.div_euclid(1000).rem_euclid(86_400_000);
+    let seconds = millis / 1000;
+    format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, millis % 1000)
+}
+
 /// Text with the characters escaped that a terminal or a file would obey.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {

@@ -9,6 +9,7 @@ use super::audit_result::{AuditResult, JournalFile, LineIndex, print, real_time_
 use super::command_line::JournalFiles;
 use super::outputs::cannot;
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
 use super::{fail, print_note};
 use crate::base::error::plain;
 use crate::commands;
@@ -51,14 +52,14 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         unlisted: auditor.unlisted(),
         missed: 0,
     };
-    let missing_starts: Vec<String> = readers.iter().filter_map(JournalReader::missing_start).collect();
+    let incomplete: Vec<String> = readers.iter().filter_map(JournalReader::incomplete).collect();
     let journals = readers.into_iter().filter_map(JournalReader::into_file).collect();
     let result = AuditResult { worlds: vec![world], allowed, options: audit_options, journals };
     result.write_files()?;
     let findings = result.worlds.iter().flat_map(|world| &world.findings);
     let text: Vec<u8> = match options.json {
         true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
-        false => result.lines().iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
+        false => result.lines(Screen::stdout()).iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
     };
     // A reader that has gone, such as `head`, has read enough.
     let _ = print(&text);
@@ -66,7 +67,7 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         true => result.annotate(io::stderr()),
         false => result.annotate(io::stdout()),
     }
-    missing_starts.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
+    incomplete.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
     Ok(if result.failure().is_some() { STATUS_FOUND } else { 0 })
 }
 
@@ -117,10 +118,11 @@ impl JournalReader {
         Ok(std::mem::replace(&mut self.next, next))
     }
 
-    /// A note, if the journal does not begin with its first entry.
-    fn missing_start(&self) -> Option<String> {
-        let first = self.first.filter(|first| *first > 1)?;
-        Some(format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
+    /// A note, if the journal is empty or does not begin with its first entry.
+    fn incomplete(&self) -> Option<String> {
+        let Some(first) = self.first else { return Some(format!("{} has no entry", self.path.display())) };
+        (first > 1)
+            .then(|| format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
     }
 
     fn into_file(self) -> Option<JournalFile> {

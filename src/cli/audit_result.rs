@@ -7,6 +7,9 @@ use percent_encoding::{AsciiSet, percent_encode};
 
 use super::audit_options::{AllowLine, AuditOptions};
 use super::outputs;
+use super::subcommand::Subcommand;
+use super::terminal::Screen;
+use super::{print_error, print_note};
 use crate::base::text::{URI_ESCAPED, counted};
 use crate::insight::audit::Severity;
 use crate::insight::audit::render::{self, Artifact, WorldFindings};
@@ -73,11 +76,23 @@ impl AuditResult {
         (!named.is_empty()).then(|| named.join(" and "))
     }
 
-    /// The findings as text, line by line.
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![render::summary_line(&self.worlds)];
-        lines.extend(render::report(&self.worlds).lines().map(str::to_owned));
+    /// The findings as text, line by line. The first line sums up.
+    pub fn lines(&self, screen: Screen) -> Vec<String> {
+        let mut lines = vec![screen.ink.bold(&render::summary_line(&self.worlds))];
+        let report = render::report_for_terminal(&self.worlds, screen.ink, screen.width);
+        lines.extend(report.lines().map(str::to_owned));
         lines
+    }
+
+    /// Prints the findings on standard error: in a log each line with the subcommand that says it, on a terminal only the
+    /// first one.
+    pub fn print(&self, subcommand: Subcommand, screen: Screen) {
+        for (number, line) in self.lines(screen).iter().enumerate() {
+            match screen.is_terminal && number > 0 {
+                true => drop(print_error(line.as_bytes())),
+                false => print_note(subcommand, line),
+            }
+        }
     }
 
     /// Notes about the audit itself: what it missed, and which allowances were of no use.

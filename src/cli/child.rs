@@ -1,10 +1,8 @@
-//! The command of `run` and `explore`: a child process that finds the server by its environment and ends with this
-//! process.
+//! The command of `run` and `explore`: a child process that ends with this process.
 
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::pin::pin;
@@ -19,7 +17,6 @@ use super::process::own_program;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
 use crate::base::error::plain;
-use crate::server::Server;
 
 /// Set for the process that is about to become the command: the pid of the process that the command ends with.
 const PARENT_TO_END_WITH: &str = "REDOUBLE_FOLLOWED";
@@ -73,29 +70,6 @@ fn end_with_parent() -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn end_with_parent() -> io::Result<()> {
     Ok(())
-}
-
-/// The variables that tell the command where the servers are.
-pub(super) fn environment(servers: &[Server]) -> Vec<(&'static str, String)> {
-    // Without a user name in front of the password, redis-cli sends an empty one.
-    let urls: Vec<String> =
-        servers.iter().map(|server| server.url().replacen("redis://:", "redis://default:", 1)).collect();
-    let mut variables = vec![("REDIS_URLS", urls.join(","))];
-    variables.extend(urls.into_iter().next().map(|url| ("REDIS_URL", url)));
-    if let Some(address) = servers.first().and_then(Server::address) {
-        variables.push(("REDIS_HOST", reachable_ip(address).to_string()));
-        variables.push(("REDIS_PORT", address.port().to_string()));
-    }
-    variables
-}
-
-/// An address under which a server is reached that may listen on every interface.
-fn reachable_ip(address: SocketAddr) -> IpAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    }
 }
 
 /// Waits for the command to end, and passes signals on to it.

@@ -1,7 +1,7 @@
 //! From arguments to what they ask for.
 //!
 //! The first argument decides which grammar holds. Behind a subcommand, the flags of [`super::flags`] are read by
-//! `lexopt`; what else stands there are files (`audit`, `report`), or the server's own arguments, read by
+//! `lexopt`; what else stands there are files (`audit`, `report`), codes (`explain`), or the server's own arguments, read by
 //! [`super::directives`], up to the `--` in front of a command (`run`, `explore`). Without a subcommand, all arguments are
 //! the server's.
 
@@ -13,14 +13,16 @@ use lexopt::Arg;
 
 use super::directives::{ConfigSources, name_of, takes_next_argument};
 use super::flags::{Flag, Options, Takes, find_flag, level};
-use super::subcommand::{HELP, Subcommand};
-use super::suggestions;
+use super::subcommand::{EXIT_STATUSES, HELP, Subcommand};
+use super::{shell_quoted, suggestions};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Invocation {
     /// The help text of the program, or of a subcommand.
     Help(Option<Subcommand>),
+    /// The page about exit statuses.
+    ExitStatuses,
     Version,
     /// An error text for a line that is neither a subcommand's nor a server's.
     Refused(String),
@@ -29,6 +31,8 @@ pub(super) enum Invocation {
     Explore(CommandRun),
     Audit(JournalFiles),
     Report(JournalFiles),
+    /// The words that are to be codes of findings; all codes are listed if there are none.
+    Explain(Vec<String>),
     /// Arguments of a subcommand that are not understood, and why.
     UsageError(Subcommand, String),
 }
@@ -72,6 +76,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Invocation {
         Subcommand::Explore => parse_command_run(subcommand, rest, Invocation::Explore),
         Subcommand::Audit => parse_journal_files(subcommand, rest, Invocation::Audit),
         Subcommand::Report => parse_journal_files(subcommand, rest, Invocation::Report),
+        Subcommand::Explain => parse_explain(rest),
     };
     parsed.unwrap_or_else(|reason| Invocation::UsageError(subcommand, reason))
 }
@@ -83,9 +88,12 @@ fn parse_help(topic: Option<&OsString>) -> Invocation {
     if let Some(subcommand) = Subcommand::by_name(topic) {
         return Invocation::Help(Some(subcommand));
     }
+    if topic == EXIT_STATUSES {
+        return Invocation::ExitStatuses;
+    }
     let topic = topic.as_bytes().escape_ascii().to_string();
     let hint = match suggestions::subcommand_like(&topic) {
-        Some(HELP) | None => format!("there are {}", Subcommand::ALL.map(Subcommand::name).join(", ")),
+        Some(HELP) | None => format!("there are {}, {EXIT_STATUSES}", Subcommand::ALL.map(Subcommand::name).join(", ")),
         Some(name) => format!("did you mean redouble help {name}?"),
     };
     Invocation::Refused(format!("redouble help: there is no '{topic}'; {hint}"))
@@ -110,6 +118,28 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
     }
 }
 
+fn parse_explain(arguments: &[OsString]) -> Result<Invocation, String> {
+    let mut arguments = lexopt::Parser::from_args(arguments.iter().cloned());
+    let mut codes = Vec::new();
+    while let Some(argument) = arguments.next().map_err(|error| error_text(&error))? {
+        let name = match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(Subcommand::Explain))),
+            Arg::Short(letter) => format!("-{letter}"),
+            Arg::Long(name) => format!("--{name}"),
+            Arg::Value(code) => {
+                codes.push(code.as_bytes().escape_ascii().to_string());
+                continue;
+            }
+        };
+        return Err(no_such_flag(Subcommand::Explain, &name));
+    }
+    Ok(Invocation::Explain(codes))
+}
+
+fn no_such_flag(subcommand: Subcommand, name: &str) -> String {
+    format!("there is no flag '{}'; {}", name.escape_default(), suggestions::for_flag(subcommand, name))
+}
+
 fn parse_journal_files(
     subcommand: Subcommand,
     arguments: &[OsString],
@@ -129,10 +159,7 @@ fn parse_journal_files(
         };
         match find_flag(subcommand, &name) {
             Some(flag) => parser.apply(flag)?,
-            None => {
-                let hint = suggestions::for_flag(subcommand, &name);
-                return Err(format!("there is no flag '{}'; {hint}", name.escape_default()));
-            }
+            None => return Err(no_such_flag(subcommand, &name)),
         }
     }
     let options = parser.options;
@@ -163,6 +190,8 @@ fn parse_command_run(
     let mut replay_arguments: Vec<OsString> = Vec::new();
     // The first server's flag that took `--` for its value.
     let mut took_dashes: Option<OsString> = None;
+    // Where the first word stands that is neither a flag nor the value of one.
+    let mut first_word: Option<usize> = None;
     // The flag of the subcommand that was read last, unless something of the server's stands behind it.
     let mut last_flag: Option<&'static Flag> = None;
     let command = loop {
@@ -170,7 +199,7 @@ fn parse_command_run(
         let Some((argument, behind)) = rest.split_first() else {
             return Err(match took_dashes {
                 None if server_arguments.is_empty() => no_command(),
-                None => format!("{NO_DASHES}, as in: redouble {name}{} -- npm test", example_flag(subcommand)),
+                None => format!("{NO_DASHES}, as in: {}", with_dashes(subcommand, arguments, first_word)),
                 Some(flag) => dashes_taken(subcommand, &flag),
             });
         };
@@ -204,6 +233,9 @@ fn parse_command_run(
                 took_dashes.get_or_insert_with(|| argument.clone());
             }
         }
+        if !is_flag {
+            first_word.get_or_insert(arguments.len() - rest.len());
+        }
         server_arguments.extend_from_slice(&rest[..taken]);
         replay_arguments.extend_from_slice(&rest[..taken]);
         parser.skip(taken);
@@ -229,6 +261,20 @@ fn find_own_flag(subcommand: Subcommand, argument: &OsStr) -> Option<&'static Fl
 
 fn example_flag(subcommand: Subcommand) -> &'static str {
     if subcommand == Subcommand::Run { " --report" } else { "" }
+}
+
+/// A command line with the `--` that one lacks: the same one, if it is short and has a word that can begin the command.
+fn with_dashes(subcommand: Subcommand, arguments: &[OsString], first_word: Option<usize>) -> String {
+    const LONGEST: usize = 100;
+    let own = first_word.map(|at| {
+        let (flags, command) = arguments.split_at(at);
+        let dashes = OsString::from("--");
+        let words = flags.iter().chain([&dashes]).chain(command);
+        words.map(|word| format!(" {}", shell_quoted(word))).collect::<String>()
+    });
+    let usual = || format!("{} -- npm test", example_flag(subcommand));
+    let words = own.filter(|words| words.len() <= LONGEST).unwrap_or_else(usual);
+    format!("redouble {}{words}", subcommand.name())
 }
 
 /// The error text for a missing `--` that a server's flag took for its value.

@@ -1,10 +1,8 @@
 //! `redouble explore`: a test that is run again and again, each time with the commands of its clients in another order.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{ExitCode, ExitStatus, Stdio};
@@ -13,12 +11,14 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::child::{child_command, environment, shell_status, signal_status};
+use super::child::{child_command, shell_status, signal_status};
 use super::command_line::CommandRun;
+use super::environment::environment;
+use super::progress::Progress;
 use super::serve::raise_file_limit;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
-use super::{Program, fail, print_error, print_note};
+use super::{Program, fail, print_error, print_note, shell_quoted};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::plain;
@@ -70,15 +70,25 @@ impl Program {
             None => server.explore(options.search.clone()),
         };
         let mut exploration = exploration.map_err(|error| error.to_string())?.load(seeds);
-        let variables = environment(&servers);
+        let variables = environment(&servers, &options.variables);
         let mut status = 0;
         let mut has_ended_early = false;
+        let mut failures = 0;
+        let mut progress = options.replay.is_none().then(|| Progress::new(options.verbose));
         while let Some(number) = exploration.next().map_err(|error| error.to_string())? {
+            if let Some(progress) = &mut progress {
+                progress.update(number - 1, failures, exploration.left());
+            }
             let output =
                 Output::new(options.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
             let run = OneRun { explore, variables: &variables, directory: &directory, output: &output };
             let end = events.block_on(run.run(&mut signals))?;
             exploration.wait_for_goodbyes().map_err(|error| error.to_string())?;
+            if !matches!(end, RunEnd::Exited(status) if status.success())
+                && let Some(progress) = &mut progress
+            {
+                progress.erase();
+            }
             let (what, failed) = match end {
                 RunEnd::Interrupted(signal) => {
                     say(&format!("ended by a signal in run {number}"));
@@ -101,6 +111,7 @@ impl Program {
                 RunEnd::Exited(status) => (status.to_string(), shell_status(status)),
                 RunEnd::TimedOut => (format!("not done after {}", spell_duration(options.limit)), STATUS_TIMED_OUT),
             };
+            failures += 1;
             let token = exploration.fail().map_err(|error| error.to_string())?;
             output.show();
             say(&format!("order {number} fails: {what}{}", strayed_text(&exploration)));
@@ -112,6 +123,7 @@ impl Program {
                 break;
             }
         }
+        drop(progress);
         let summary = exploration.stop().map_err(|error| error.to_string())?;
         if summary.turns == 0 && !has_ended_early {
             return Err(
@@ -143,7 +155,7 @@ fn is_no_command(status: ExitStatus) -> bool {
 /// One run of the command.
 struct OneRun<'a> {
     explore: &'a CommandRun,
-    variables: &'a [(&'static str, String)],
+    variables: &'a [(String, String)],
     directory: &'a PathBuf,
     output: &'a Output,
 }
@@ -247,24 +259,21 @@ fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
             (false, false) => "not all orders",
         }
     );
-    let mut add = |count: u64, what: &str| {
+    let mut add = |count: u64, noun: &str, what: &str| {
         if count > 0 {
-            text.push_str(&format!("\n  {count} {what}"));
+            text.push_str(&format!("\n  {} {what}", counted(count, noun)));
         }
     };
-    add(*random, "runs in random orders");
-    add(*repeated, "runs differed from others only in commands that commute");
-    add(*skipped, "choices left out that differ from others only in commands that commute");
-    add(*too_long, "runs had more commands or clients than can be explored");
+    add(*random, "run", "in random orders");
+    add(*repeated, "run", "differed from others only in commands that commute");
+    add(*skipped, "choice", "left out, equal to others but for commands that commute");
+    add(*too_long, "run", "had more commands or clients than can be explored");
     if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
-        add(*strayed, &format!("runs did not follow their orders, so the test does not only depend on these: {how}"));
+        add(
+            *strayed,
+            "run",
+            &format!("did not follow the planned order, so the test depends on more than the order: {how}"),
+        );
     }
     text
-}
-
-/// A word as a shell reads it.
-fn shell_quoted(word: &OsString) -> String {
-    let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -1,4 +1,4 @@
-//! The flags of `redouble run`, `explore`, `audit` and `report`, one row each.
+//! The flags of `redouble run`, `explore`, `audit` and `report`, one row each. `explain` has none.
 //!
 //! To add a flag, add a field to [`Options`] and a row to [`FLAGS`]: parsing, help, error texts and suggestions read the
 //! row. The directives of `redis-server` are no flags of this kind; see [`super::directives`].
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::audit_options::AuditOptions;
+use super::environment::Variable;
 use super::subcommand::Subcommand::{self, Audit, Explore, Report, Run};
 use crate::base::duration::parse_duration;
 use crate::insight::audit::Severity;
@@ -51,6 +52,8 @@ pub(super) struct Options {
     /// `--report`: sum up on standard error what has happened.
     pub summary: bool,
     pub strict: bool,
+    /// `--env`: further variables by which the command finds its servers.
+    pub variables: Vec<Variable>,
     /// `--audit` of `redouble run`: audit what is done to locks.
     pub audits: bool,
     pub audit: AuditOptions,
@@ -77,6 +80,7 @@ impl Default for Options {
         Self {
             summary: false,
             strict: false,
+            variables: Vec::new(),
             audits: false,
             audit: AuditOptions::default(),
             journal_out: None,
@@ -95,10 +99,24 @@ impl Default for Options {
 
 const A_NUMBER: &str = "a number";
 const A_DURATION: &str = "a duration such as 20ms or 1.5s";
+const A_VARIABLE: &str = "NAME, or NAME=FORMAT with {url}, {urls}, {host}, {port} or {address}";
 const A_LEVEL: &str = "error or warn";
 
 /// All flags, in the order in which the help texts list them.
 pub(super) static FLAGS: &[Flag] = &[
+    value("--env", &[Run, Explore], "NAME[=FORMAT]", A_VARIABLE, |options, value| {
+        push(&mut options.variables, value.to_str().and_then(Variable::parse).ok_or(BadValue))
+    })
+    .replayed()
+    .help(
+        "another variable that says where the server is, such as CACHE_URL; a name that ends in HOST, PORT, ADDR or URLS \
+         gets that, every other the URL; FORMAT is text with {url}, {urls}, {host}, {port}, {address}; can be said more \
+         than once",
+    ),
+    switch("--verbose", &[Run], |options| options.verbose = true).help(
+        "shows on standard error every command as it comes, with its client and its reply; also -v",
+    ),
+    switch("-v", &[Run, Explore], |options| options.verbose = true),
     switch("--report", &[Run], |options| options.summary = true).help(
         "says on standard error what has happened: commands, connections, locks taken; commands that are not \
          supported, faults that never fired, gates that were never reached",
@@ -195,7 +213,7 @@ pub(super) static FLAGS: &[Flag] = &[
         .help("how long one run may take (60s)"),
     switch("--keep-going", &[Explore], |options| options.keep_going = true).help("goes on after an order that fails"),
     switch("--verbose", &[Explore], |options| options.verbose = true)
-        .help("shows the output of every run, not only of those that fail"),
+        .help("shows the output of every run, not only of those that fail; also -v"),
 ];
 
 const fn flag(name: &'static str, subcommands: &'static [Subcommand], takes: Takes) -> Flag {
@@ -307,6 +325,7 @@ fn path(value: &OsStr) -> Result<PathBuf, BadValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::subcommand::Subcommand::Explain;
 
     #[test]
     fn the_page_of_a_subcommand_names_all_its_flags() {
@@ -314,6 +333,7 @@ mod tests {
             Run | Audit => include_str!("../../docs/run.md"),
             Explore => include_str!("../../docs/explorer.md"),
             Report => include_str!("../../docs/report.md"),
+            Explain => include_str!("../../docs/audit.md"),
         };
         for subcommand in Subcommand::ALL {
             for flag in flags_of(subcommand) {

@@ -2,6 +2,8 @@
 
 use super::flags::{Flag, Takes, flags_of};
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
+use crate::base::markdown;
 use crate::base::profile::{PROFILES, Profile};
 
 /// The column in which explanations begin, and the last column.
@@ -9,7 +11,8 @@ const INDENT: usize = 24;
 const WIDTH: usize = 90;
 
 /// The last line of every help text.
-const MORE: &str = "Every exit status: docs/exit-statuses.md\n";
+const MORE: &str = "Every exit status: redouble help exit-statuses\n";
+const EXIT_STATUSES: &str = include_str!("../../docs/exit-statuses.md");
 
 const SERVER_USAGE: &str = "\
 redouble: a Redis test double. Speaks the Redis protocol, keeps everything in memory.
@@ -105,6 +108,19 @@ It writes one HTML file that stands by itself and asks nobody for anything; any 
 shows it. The status is 0 whatever was found, 1 if there is no report.
 ";
 
+const EXPLAIN: &str = "  \
+  CODE is what a finding begins with, such as two-holders. Without one, all codes are
+  listed.
+
+It tells what is wrong and why it matters, with an example; when the auditor reports it
+and when it does not; and what to do instead. The status is 2 if there is no such code.
+";
+
+const VALUES: &str = "  \
+  A value may also stand behind a =, as in --FLAG=VALUE. Directories of files that are
+  written are made.
+";
+
 const SERVER_FLAGS: &str = "Every other flag is the server's, such as --load FILE: see redouble --help.";
 
 /// The help text of the program, or of a subcommand.
@@ -115,6 +131,11 @@ pub(super) fn help(subcommand: Option<Subcommand>) -> String {
     }
 }
 
+/// The page about exit statuses.
+pub(super) fn exit_statuses(screen: Screen) -> String {
+    markdown::rendered(EXIT_STATUSES, screen.ink, screen.page_width())
+}
+
 fn program_help() -> String {
     let mut text = SERVER_USAGE.to_owned();
     for subcommand in Subcommand::ALL {
@@ -122,7 +143,9 @@ fn program_help() -> String {
         push_wrapped(&mut text, "", summary(subcommand).1);
     }
     let names = Subcommand::ALL.map(Subcommand::name).join(" | ");
-    text.push_str(&format!("  redouble help [{names}]\n"));
+    text.push_str("  redouble cli [OPTIONS] [COMMAND ...]\n");
+    push_wrapped(&mut text, "", "a small redis-cli; also as redis-cli, by a link of that name");
+    text.push_str(&format!("  redouble help [{names} | exit-statuses]\n"));
     let profiles: Vec<_> = PROFILES.iter().map(Profile::name).collect();
     format!("{text}{SERVER}{}\n\n{MORE}", profiles.join(" "))
 }
@@ -134,6 +157,7 @@ fn subcommand_help(subcommand: Subcommand) -> String {
         Subcommand::Explore => (EXPLORE, "redouble explore --clients 2 -- python3 tests/lock_race.py"),
         Subcommand::Audit => (AUDIT, "redouble audit --audit=warn journal.jsonl"),
         Subcommand::Report => (REPORT, "redouble report journal.jsonl -o report.html"),
+        Subcommand::Explain => (EXPLAIN, "redouble explain two-holders"),
     };
     let mut text = format!("{title}\n\nUsage:\n  {}\n\n{about}\nFlags:\n", usage(subcommand));
     for flag in flags_of(subcommand).filter(|flag| !flag.help.is_empty()) {
@@ -143,16 +167,20 @@ fn subcommand_help(subcommand: Subcommand) -> String {
     if subcommand.runs_command() {
         text.push_str(&format!("  {SERVER_FLAGS}\n"));
     }
-    text.push_str(&format!(
-        "  A value may also stand behind a =, as in --FLAG=VALUE. Directories of files that are\n  written are made.\n\n\
-         Example:\n  {example}\n\n{MORE}"
-    ));
+    if flags_of(subcommand).next().is_some() {
+        text.push_str(VALUES);
+    }
+    text.push_str(&format!("\nExample:\n  {example}\n\n{MORE}"));
     text
 }
 
 fn usage(subcommand: Subcommand) -> String {
-    let arguments = if subcommand.runs_command() { "-- COMMAND [ARGUMENTS]" } else { "FILE ..." };
-    format!("redouble {} [FLAGS] {arguments}", subcommand.name())
+    let arguments = match subcommand {
+        Subcommand::Run | Subcommand::Explore => "[FLAGS] -- COMMAND [ARGUMENTS]",
+        Subcommand::Audit | Subcommand::Report => "[FLAGS] FILE ...",
+        Subcommand::Explain => "[CODE ...]",
+    };
+    format!("redouble {} {arguments}", subcommand.name())
 }
 
 /// The first line of the subcommand's own help text, and the words that the program's help text has for it.
@@ -174,6 +202,9 @@ fn summary(subcommand: Subcommand) -> (&'static str, &'static str) {
             "Draws what journals tell of locks: who held which when, and what was done wrong.",
             "draws what exported journals tell of locks",
         ),
+        Subcommand::Explain => {
+            ("Explains the findings of the lock auditor, each by its code.", "explains a finding of the lock auditor")
+        }
     }
 }
 

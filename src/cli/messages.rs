@@ -79,10 +79,10 @@ pub(super) fn unknown_directive(error: &LoadError, flag_lines: &[u8]) -> Option<
     (!suggestions::is_directive(&name)).then_some((name, is_flag))
 }
 
-/// The profile that a program's name asks for: whoever starts `valkey-server` wants a Valkey.
+/// The profile that a program's name asks for: whoever starts `valkey-server` or `valkey-cli` wants a Valkey.
 pub(super) fn profile_of_name(program: &Path) -> Profile {
     let name = program.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    if name.contains("valkey-server") {
+    if name.contains("valkey-server") || name == "valkey-cli" {
         PROFILES.into_iter().rfind(|profile| profile.family() == Family::Valkey).unwrap_or_default()
     } else {
         Profile::default()

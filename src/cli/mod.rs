@@ -1,4 +1,5 @@
-//! The program: a drop-in `redis-server`, and the subcommands `run`, `explore`, `audit` and `report`.
+//! The program: a drop-in `redis-server`, the subcommands `run`, `explore`, `audit`, `report` and `explain`, and a small
+//! `redis-cli`.
 //!
 //! Knows arguments, configuration files, signals, child processes and exit statuses.
 //! May use: every floor below it.
@@ -11,12 +12,16 @@ mod audit_result;
 mod child;
 mod command_line;
 mod directives;
+mod environment;
+mod explain;
 mod explore;
 mod flags;
 mod help;
 mod messages;
 mod outputs;
 mod process;
+mod progress;
+mod redis_cli;
 mod report;
 mod run;
 mod run_audit;
@@ -26,15 +31,19 @@ mod serve;
 mod signals;
 mod subcommand;
 mod suggestions;
+mod terminal;
+mod verbose;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::base::profile::Profile;
 use command_line::Invocation;
 use subcommand::Subcommand;
+use terminal::Screen;
 
 /// Runs the program; returns once it has done what the arguments ask for.
 pub(crate) fn run(is_static: bool) -> ExitCode {
@@ -45,6 +54,9 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
     if let Some(parent) = child::parent_to_end_with() {
         return child::become_command(&parent, &arguments);
     }
+    if let Some(arguments) = client_arguments(&name, &arguments) {
+        return redis_cli::run(arguments, &profile);
+    }
     let invocation = command_line::parse(&arguments);
     let program = Program { name, arguments, profile };
     match invocation {
@@ -53,11 +65,22 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
         Invocation::Explore(exploration) => program.explore(&exploration),
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),
+        Invocation::Explain(words) => explain::explain(&words),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
+        Invocation::ExitStatuses => print_line(help::exit_statuses(Screen::stdout()).trim_end()),
         Invocation::Version => program.print_version(is_static),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
         Invocation::UsageError(subcommand, reason) => fail(subcommand, &reason),
     }
+}
+
+/// The arguments of `redis-cli`, if that is what the program was started as: by its name, or as `redouble cli`.
+fn client_arguments<'a>(name: &OsStr, arguments: &'a [OsString]) -> Option<&'a [OsString]> {
+    let name = Path::new(name).file_name().unwrap_or_default();
+    if name == "redis-cli" || name == "valkey-cli" {
+        return Some(arguments);
+    }
+    arguments.split_first().filter(|(first, _)| *first == redis_cli::SUBCOMMAND).map(|(_, rest)| rest)
 }
 
 /// How the program was started.
@@ -99,11 +122,19 @@ fn print_error(text: &[u8]) -> ExitCode {
 
 /// Prints a line on standard error, with the subcommand that says it.
 fn print_note(subcommand: Subcommand, text: &str) {
-    print_error(format!("redouble {}: {text}", subcommand.name()).as_bytes());
+    let name = Screen::stderr().ink.bold(&format!("redouble {}:", subcommand.name()));
+    print_error(format!("{name} {text}").as_bytes());
 }
 
 /// Prints why a subcommand fails; returns its status for that.
 fn fail(subcommand: Subcommand, reason: &str) -> ExitCode {
     print_note(subcommand, reason);
     ExitCode::from(subcommand.failure_status())
+}
+
+/// A word as a shell reads it.
+fn shell_quoted(word: &OsStr) -> String {
+    let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

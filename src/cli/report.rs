@@ -1,13 +1,14 @@
 //! `redouble report`: journals in files, as a page with a picture or as text.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::command_line::JournalFiles;
 use super::outputs::{self, prepare};
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
 use super::{fail, print_line};
 use crate::base::error::plain;
 use crate::base::text::counted;
@@ -37,7 +38,7 @@ fn try_report(JournalFiles { options, files }: JournalFiles) -> Result<ExitCode,
     let auditor: Auditor = auditor(scope, commands::table_of_every_profile()).with_timeline();
     let auditor = audit(journals.clone(), auditor);
     let is_printed = options.text && output.is_none() || output.as_deref() == Some(Path::new("-"));
-    let is_coloured = is_printed && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let is_coloured = is_printed && Screen::stdout().ink.0;
     let report = match options.text {
         true => report::text(&journals, &auditor, is_coloured),
         false => report::html(&journals, &auditor),

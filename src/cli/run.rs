@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
-use super::child::{child_command, environment, shell_status, wait};
+use super::child::{child_command, shell_status, wait};
 use super::command_line::CommandRun;
+use super::environment::environment;
 use super::outputs::{RuntimeFile, open_log};
 use super::run_audit::NumberedInstance;
 use super::run_results::RunResults;
 use super::serve::{check_renames, enter_directory, raise_file_limit};
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
+use super::verbose::CommandPrinter;
 use super::{Program, fail, messages, process, suggestions};
 use crate::base::clock::Clock;
 use crate::base::error::plain;
@@ -60,7 +62,8 @@ impl Program {
             run.config.flag_lines.extend(audit.directives());
         }
         let (config, profile, log) = self.prepare_server(Subcommand::Run, &run)?;
-        if results.needs_journal() {
+        let is_verbose = run.options.verbose;
+        if results.needs_journal() || is_verbose {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
@@ -83,8 +86,11 @@ impl Program {
         if ends_with_parent {
             end_with_parent().map_err(|error| format!("exit-with-parent: {}", plain(&error)))?;
         }
-        let child = child_command(&run.command)
-            .and_then(|mut command| command.current_dir(here).envs(environment(&servers)).spawn());
+        let printer = is_verbose.then(|| CommandPrinter::start(&servers)).transpose();
+        let printer = printer.map_err(|error| format!("a thread cannot be started: {}", plain(&error)))?;
+        let variables = environment(&servers, &run.options.variables);
+        let child =
+            child_command(&run.command).and_then(|mut command| command.current_dir(here).envs(variables).spawn());
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Not before the command is started, which inherits the limit of open files.
         numbered_instances(&servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
@@ -94,8 +100,11 @@ impl Program {
             // A failure stands in the log, and the command's status counts.
             let _ = instance.save_at_end(None);
         }
-        if results.audit.is_some() || results.needs_journal() {
+        if results.audit.is_some() || results.needs_journal() || is_verbose {
             events.block_on(wait_for_disconnects(&numbered));
+        }
+        if let Some(printer) = printer {
+            printer.finish();
         }
         drop(servers);
         runtime_files.into_iter().for_each(RuntimeFile::remove);

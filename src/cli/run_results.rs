@@ -11,6 +11,7 @@ use super::outputs::{self, cannot, prepare};
 use super::run_audit::{NumberedInstance, RunAudit, space_of};
 use super::run_summary::{RunSummary, say};
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
 use crate::base::error::plain;
 use crate::commands;
 use crate::insight::audit::{Scope, audit, auditor};
@@ -102,7 +103,8 @@ impl RunResults {
         let mut audit_written = Ok(());
         if let Some(audit) = self.audit {
             let result = audit.finish(servers, journals);
-            result.lines().iter().chain(&result.notes()).for_each(|line| say(line));
+            result.print(Subcommand::Run, Screen::stderr());
+            result.notes().iter().for_each(|line| say(line));
             result.annotate(io::stdout());
             if let Some(failure) = result.failure() {
                 say(&format!("failed because of {failure} (--audit)"));

@@ -13,8 +13,11 @@ use crate::base::error::plain;
 use crate::base::files::{DescriptorLimit, allow_clients};
 use crate::base::log::{Level, Log};
 use crate::base::profile::Profile;
-use crate::clients::config::{Config, LoadError, Loaded, load};
+use crate::clients::config::{Config, LoadError, Loaded, load_over};
 use crate::server::{BoundServers, Builder};
+
+/// Set by the container image.
+const IN_CONTAINER: &str = "REDOUBLE_IN_CONTAINER";
 
 /// Where Redis puts the pid of a server in the background by default.
 const DEFAULT_PID_FILE: &str = "/var/run/redis.pid";
@@ -46,7 +49,7 @@ impl Program {
             text.extend_from_slice(flag_lines);
         }
         let is_configured = file.is_some() || sources.standard_input || !flag_lines.is_empty();
-        let loaded = load(&text, file, self.profile).and_then(check_renames);
+        let loaded = load_over(default_config(), &text, file, self.profile).and_then(check_renames);
         let Loaded { config, profile } = match loaded {
             Ok(loaded) => loaded,
             Err(error) => return print_error(messages::fatal(&error, flag_lines).trim_ascii_end()),
@@ -100,6 +103,19 @@ impl Program {
         config.without_effect().iter().for_each(|line| write(line));
         log.begin_serving();
     }
+}
+
+/// The settings that files and flags override.
+///
+/// A container has a network of its own, whose ports are reached only if they are published. So its server listens on
+/// every address there, and without protected mode, as the server of Redis's own image does.
+fn default_config() -> Config {
+    let config = Config::default();
+    if std::env::var_os(IN_CONTAINER).is_some() {
+        config.assign("bind", "* -::*");
+        config.assign("protected-mode", "no");
+    }
+    config
 }
 
 /// Checks `rename-command` against the commands of the profile.

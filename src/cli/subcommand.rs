@@ -12,13 +12,16 @@ pub(super) enum Subcommand {
     Explore,
     Audit,
     Report,
+    Explain,
 }
 
 /// The word that asks for a help text.
 pub(super) const HELP: &str = "help";
+/// What a help text can be about beside subcommands.
+pub(super) const EXIT_STATUSES: &str = "exit-statuses";
 
 impl Subcommand {
-    pub const ALL: [Self; 4] = [Self::Run, Self::Explore, Self::Audit, Self::Report];
+    pub const ALL: [Self; 5] = [Self::Run, Self::Explore, Self::Audit, Self::Report, Self::Explain];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -26,6 +29,7 @@ impl Subcommand {
             Self::Explore => "explore",
             Self::Audit => "audit",
             Self::Report => "report",
+            Self::Explain => "explain",
         }
     }
 
@@ -33,11 +37,11 @@ impl Subcommand {
         Self::ALL.into_iter().find(|subcommand| name == subcommand.name())
     }
 
-    /// Whether `-- COMMAND` stands behind the flags, and other flags are the server's. If not, files do.
+    /// Whether `-- COMMAND` stands behind the flags, and other flags are the server's. If not, files or codes do.
     pub const fn runs_command(self) -> bool {
         match self {
             Self::Run | Self::Explore => true,
-            Self::Audit | Self::Report => false,
+            Self::Audit | Self::Report | Self::Explain => false,
         }
     }
 
@@ -46,7 +50,7 @@ impl Subcommand {
         match self {
             // As `timeout` and `docker run` have it, so that the command's own status can be told from it.
             Self::Run | Self::Explore => 125,
-            Self::Audit => 2,
+            Self::Audit | Self::Explain => 2,
             Self::Report => 1,
         }
     }

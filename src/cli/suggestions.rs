@@ -3,6 +3,7 @@
 use super::flags::{FLAGS, flags_of};
 use super::subcommand::{HELP, Subcommand};
 use crate::clients::config::directive_names;
+use crate::insight::audit::Code;
 
 /// The word that is most like a mistyped one, if any is like it.
 fn nearest<'a>(mistyped: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -16,6 +17,11 @@ fn nearest<'a>(mistyped: &str, words: impl IntoIterator<Item = &'a str>) -> Opti
 /// The subcommand, or `help`, that a word resembles.
 pub(super) fn subcommand_like(word: &str) -> Option<&'static str> {
     nearest(word, Subcommand::ALL.map(Subcommand::name).into_iter().chain([HELP]))
+}
+
+/// The name of the finding that a word resembles.
+pub(super) fn code_like(word: &str) -> Option<&'static str> {
+    nearest(word, Code::ALL.iter().map(|code| code.name()))
 }
 
 /// What to say of a flag, with its dashes, that a subcommand does not have.

@@ -15,6 +15,7 @@ mod panics;
 mod pause;
 mod persistence;
 mod reload;
+mod replica;
 mod save;
 mod settings;
 mod shutdown;
@@ -56,6 +57,7 @@ use shutdown::Shutdown;
 
 pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
+pub use replica::Primary;
 
 /// One running server, without its sockets.
 pub struct Instance {
@@ -187,6 +189,9 @@ impl Instance {
         }
         let audit = Arc::new(self.audit.another());
         let space = Self { space: name.into(), clients: Clients::beside(&self.clients), audit, ..space };
+        if let Some(feed) = self.control.journal.feed() {
+            space.control.journal.set_feed(feed.of_space(name));
+        }
         space.reset_journal();
         space
     }

@@ -172,7 +172,7 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (Reply::text("proto"), Reply::Integer(if call.session.protocol == Protocol::Resp3 { 3 } else { 2 })),
         (Reply::text("id"), Reply::Integer(call.session.client.id() as i64)),
         (Reply::text("mode"), Reply::text("standalone")),
-        (Reply::text("role"), Reply::text("master")),
+        (Reply::text("role"), Reply::text(if call.server.is_replica() { "replica" } else { "master" })),
         (Reply::text("modules"), modules(args.profile())),
     ]))
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
+use crate::clients::instance::Primary;
 use crate::clients::session::{Client, Seen};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -249,17 +250,41 @@ fn persistence(call: &Call<'_>, fields: &mut Fields) {
 
 fn replication(call: &Call<'_>, fields: &mut Fields) {
     let instance = call.server;
-    fields.add("role", "master");
+    let id = instance.identity.replication_id();
+    fields.add("role", if instance.is_replica() { "slave" } else { "master" });
+    if let Some(primary) = instance.primary() {
+        replica(call, &primary, fields);
+    }
     fields.add("connected_slaves", 0);
     fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_waiting_psync"]);
     fields.add("master_failover_state", "no-failover");
-    fields.add("master_replid", instance.identity.replication_id());
-    fields.add("master_replid2", "0".repeat(40));
+    // The former id holds up to the offset at which the server became a primary.
+    let second_offset = if id.former.is_some() { 1 } else { -1 };
+    fields.add("master_replid", id.current);
+    fields.add("master_replid2", id.former.unwrap_or_else(|| "0".repeat(40)));
     fields.add("master_repl_offset", 0);
-    fields.add("second_repl_offset", -1);
+    fields.add("second_repl_offset", second_offset);
     fields.add("repl_backlog_active", 0);
     fields.add("repl_backlog_size", instance.config.text("repl-backlog-size"));
     fields.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+/// What a replica tells of itself, while its primary does not answer.
+fn replica(call: &Call<'_>, primary: &Primary, fields: &mut Fields) {
+    let config = &call.server.config;
+    fields.add("master_host", String::from_utf8_lossy(&primary.host).into_owned());
+    fields.add("master_port", primary.port);
+    fields.add("master_link_status", "down");
+    fields.add("master_last_io_seconds_ago", -1);
+    fields.zeros(&["master_sync_in_progress"]);
+    fields.zeros_since(Since::each(Version(7, 0, 0), Version(7, 2, 4)), &["slave_read_repl_offset"]);
+    fields.zeros(&["slave_repl_offset"]);
+    fields.zeros_since(Since::redis(8, 0, 0), &["replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"]);
+    fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
+    fields.add("master_link_down_since_seconds", -1);
+    fields.add("slave_priority", config.text("replica-priority"));
+    fields.add("slave_read_only", u8::from(config.is_on("replica-read-only")));
+    fields.add("replica_announced", u8::from(config.is_on("replica-announced")));
 }
 
 /// What no Redis has: only shown when it is asked for.

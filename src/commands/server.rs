@@ -1,7 +1,8 @@
 //! TIME, ROLE and LASTSAVE; and what the rows of this group have in common.
 
 use crate::base::profile::Since;
-use crate::commands::{Command, CommandResult, Handler};
+use crate::clients::instance::Primary;
+use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
@@ -50,9 +51,7 @@ fn time<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
 }
 
 const ROLE: Command = Command::new(
-    Handler::Connection(|_, _| {
-        Ok(Reply::Array(vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
-    }),
+    Handler::Connection(role),
     CommandSpec {
         summary: "Tells the server's part in replication.",
         since: Since::redis(2, 8, 12),
@@ -61,6 +60,20 @@ const ROLE: Command = Command::new(
         ..simple_row("ROLE")
     },
 );
+
+fn role(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    Ok(Reply::Array(match call.server.primary() {
+        None => vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())],
+        // `connect`: about to try it again. A negative offset: nothing has come yet.
+        Some(Primary { host, port }) => vec![
+            Reply::text("slave"),
+            Reply::bulk(host),
+            Reply::Integer(port),
+            Reply::text("connect"),
+            Reply::Integer(-1),
+        ],
+    }))
+}
 
 const LASTSAVE: Command = Command::new(
     Handler::Connection(|call, _| Ok(Reply::Integer(call.server.persistence.last_save().div_euclid(1000)))),

@@ -4,7 +4,7 @@ use super::blocking::FROM_SCRIPTS;
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
-use crate::base::profile::{Since, Version};
+use crate::base::profile::{Family, Since, Version};
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -15,6 +15,18 @@ pub(super) const ROWS: &[Command] = &[WAIT, WAITAOF];
 const LOCAL_OUT_OF_RANGE: CommandError = CommandError::fixed("ERR value is out of range, value must between 0 and 1");
 const NO_APPEND_ONLY_FILE: CommandError =
     CommandError::fixed("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+const WAIT_ON_REPLICA: CommandError = CommandError::fixed(
+    "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to \
+     be writable (which is not the default) writes to replicas are just local and are not propagated.",
+);
+const VALKEY_WAIT_ON_REPLICA: CommandError = CommandError::fixed(
+    "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
+     (which is not the default) writes to replicas are just local and are not propagated.",
+);
+const WAITAOF_ON_REPLICA: CommandError = CommandError::fixed(
+    "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
+     not propagated.",
+);
 
 /// The releases that class these commands as blocking.
 const IS_BLOCKING: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
@@ -35,6 +47,10 @@ const WAIT: Command = Command::new(
 );
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    if call.server.is_replica() {
+        let is_redis = args.profile().family() == Family::Redis;
+        return Err(if is_redis { WAIT_ON_REPLICA } else { VALKEY_WAIT_ON_REPLICA });
+    }
     let replicas = args.integer()?;
     let timeout = parse_millis(call.now(), args)?;
     Ok(reply_after(call, replicas, timeout, Reply::Integer(0)))
@@ -62,6 +78,9 @@ fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     let replicas = args.integer().ok().filter(|&replicas| replicas >= 0).ok_or(CommandError::MUST_BE_POSITIVE)?;
     let timeout = parse_millis(call.now(), args)?;
+    if call.server.is_replica() {
+        return Err(WAITAOF_ON_REPLICA);
+    }
     if local == 1 {
         return Err(NO_APPEND_ONLY_FILE);
     }

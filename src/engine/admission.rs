@@ -109,9 +109,15 @@ impl Engine {
         Err(CommandError::new(format!("ERR Command '{name}' not allowed inside a transaction")))
     }
 
-    /// The error for a write after a save that failed, or that needs replicas. After such a save, PING fails, too.
+    /// The error for a write after a save that failed, or that needs replicas, or for a command that a replica does not run.
+    /// After such a save, PING fails, too.
     #[cold]
-    pub(super) fn write_refusal(&self, session: &Session, spec: &CommandSpec) -> Option<CommandError> {
+    pub(super) fn write_refusal(
+        &self,
+        session: &Session,
+        spec: &CommandSpec,
+        words: Words<'_>,
+    ) -> Option<CommandError> {
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
         let writes =
             writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec));
@@ -120,6 +126,19 @@ impl Engine {
             .then(|| self.instance.failed_save())
             .flatten()
             .or_else(|| needs_replicas.then_some(CommandError::NO_REPLICAS))
+            .or_else(|| self.instance.is_replica().then(|| self.replica_refusal(session, spec, words)).flatten())
+    }
+
+    fn replica_refusal(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Option<CommandError> {
+        // Clients that control a test are never refused.
+        if spec.group == Group::Control {
+            return None;
+        }
+        if self.instance.is_read_only_replica() && self.backend.is_write(session, spec, words) {
+            return Some(CommandError::READ_ONLY_REPLICA);
+        }
+        let is_stale = self.instance.is_stale_replica() && self.backend.needs_fresh_data(session, spec, words);
+        is_stale.then_some(CommandError::MASTER_DOWN)
     }
 
     /// The error for a command while a slow script runs.

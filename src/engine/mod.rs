@@ -160,7 +160,7 @@ impl Engine {
             return flow;
         }
         if self.instance.active_hooks.affects_processing() {
-            if let Some(error) = self.busy_refusal(spec).or_else(|| self.write_refusal(session, spec)) {
+            if let Some(error) = self.busy_refusal(spec).or_else(|| self.write_refusal(session, spec, words)) {
                 self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), error, out);
             }

@@ -25,6 +25,8 @@ pub enum WaitEnd {
     Over,
     /// CLIENT UNBLOCK ... ERROR.
     Unblocked(CommandError),
+    /// With an error, after which the connection is closed.
+    Dismissed(CommandError),
     /// Another command has provided what it was blocked on.
     Served(Served),
     /// With this reply.
@@ -36,7 +38,7 @@ impl WaitEnd {
     fn is_failure(&self, reply: &Reply<'_>) -> bool {
         match self {
             Self::Over | Self::Reply(_) => matches!(reply, Reply::Error(_)),
-            Self::Unblocked(_) => true,
+            Self::Unblocked(_) | Self::Dismissed(_) => true,
             Self::Served(served) => served.reply.first() == Some(&b'-'),
         }
     }
@@ -188,6 +190,10 @@ impl Engine {
                 match end {
                     WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
                     WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
+                    WaitEnd::Dismissed(error) => {
+                        self.answer(session, &Reply::Error(error), out);
+                        ran.flow = Flow::Close;
+                    }
                     WaitEnd::Served(served) => {
                         self.resume_with(session, &served.reply, out);
                         alarm = served.alarm.or(alarm);

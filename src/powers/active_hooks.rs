@@ -29,6 +29,8 @@ pub enum Hook {
     MissingReplicas = 512,
     /// A save has begun, and none has succeeded since: if it fails, writes are refused (`stop-writes-on-bgsave-error`).
     UnconfirmedSave = 1024,
+    /// The server is a replica (REPLICAOF), and its primary does not answer.
+    Replica = 2048,
 }
 
 /// The hooks for which a command takes the slow path from its arrival to its reply.

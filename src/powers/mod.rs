@@ -18,15 +18,17 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use active_hooks::{ActiveHooks, Hook, HookPath};
-pub use explore::{ExplorationSummary, Explorer, Footprint, NextTurn, Order, RacerState, RacingCommand, Search};
+pub use explore::{
+    ExplorationSummary, Explorer, Footprint, NextTurn, Order, OrdersLeft, RacerState, RacingCommand, Search,
+};
 pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 #[cfg(feature = "internals")]
 pub use journal::Event;
 pub use journal::{
-    Child, ClientRecord, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, LEAST_SIZE, Line,
-    LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp, StoredRecord,
-    USUAL_SIZE, distance, exported_journal, read_journal, rendered, short_line, write_journal,
+    Child, ClientRecord, CommandFeed, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, JournalFeed,
+    LEAST_SIZE, Line, LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp,
+    StoredRecord, USUAL_SIZE, distance, exported_journal, read_journal, rendered, short_line, write_journal,
 };
 pub use line::line_of;
 pub use pattern::{ClientSelector, CommandInfo, Pattern};

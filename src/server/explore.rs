@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::powers::{ExplorationSummary, Order, Search};
+use crate::powers::{ExplorationSummary, Order, OrdersLeft, Search};
 
 impl World {
     /// Starts an exploration: runs of a test in every order of the commands that its clients send concurrently. The
@@ -118,6 +118,11 @@ impl Exploration {
     /// Where the current run deviated from the order that it was to follow, if it did.
     pub fn strayed(&self) -> Option<String> {
         self.engine.instance.control.explorer.strayed()
+    }
+
+    /// How many orders are left, the current run included; `None` if that cannot be told.
+    pub(crate) fn left(&self) -> Option<OrdersLeft> {
+        self.engine.instance.control.explorer.left()
     }
 
     /// The results so far, without the current run.

@@ -37,7 +37,6 @@ impl AbsentCommand {
 /// The commands and subcommands that rules can name besides those of the table.
 pub const ABSENT: &[AbsentCommand] = &[
     // Replication.
-    command("FAILOVER", SIX_2, Arity::AtLeast(1), ADMIN, &[]),
     command("PSYNC", TWO_8, Arity::AtLeast(3), ADMIN, &[]),
     command("REPLCONF", THREE, Arity::AtLeast(1), ADMIN, &[]),
     command("SYNC", FIRST, Arity::Exactly(1), ADMIN, &[]),
@@ -92,7 +91,6 @@ const TWO_6: Since = Since::redis(2, 6, 0);
 const TWO_8: Since = Since::redis(2, 8, 0);
 const THREE: Since = Since::redis(3, 0, 0);
 const SIX: Since = Since::redis(6, 0, 0);
-const SIX_2: Since = Since::redis(6, 2, 0);
 
 const fn row(
     name: &'static str,

@@ -108,7 +108,7 @@ fn a_finding_says_what_is_wrong_and_proves_it() {
     assert_eq!((finding["db"].integer(), finding["server"].integer(), finding["times"].integer()), (0, 1, 1));
     assert!(finding["sentence"].text().contains("both held `lock:a`"), "{finding:?}");
     assert_eq!(finding["instead"].text(), Code::TwoHolders.instead());
-    assert_eq!(finding["docs"].text(), "docs/findings.md#two-holders");
+    assert_eq!(finding["docs"].text(), "redouble explain two-holders");
     assert!(finding["time-us"].integer() > 0 && finding["seq"].integer() > 0);
     assert_eq!(finding["seq"], finding["last-seq"]);
     assert_eq!(finding["allowed"], Frame::NullBulk);

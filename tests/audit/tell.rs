@@ -60,7 +60,7 @@ lock `lock:a`
     #12 12:00:03.000 client 14 deleted the lock while it was held: DEL lock:a
     #13 12:00:03.250 its time was over
     instead: Take the lock with SET NX PX and a token of your own, and release it only while it still has that token.
-    see docs/findings.md#two-holders
+    more: redouble explain two-holders
 ";
     assert_eq!(told, expected);
     assert_eq!(describe_findings(&[]), "");
@@ -140,7 +140,7 @@ fn annotations_are_one_line_each_and_escaped_as_githubs_runner_reads_them() {
     assert_eq!(lines.len(), 2, "{told}");
     assert!(lines[0].starts_with("::error title=two-holders%3A lock `a%2Cb%3Ac`::A (client 3) and"), "{told}");
     assert!(lines[0].contains("%0A#12 12:00:03.000 client 14 deleted"), "{told}");
-    assert!(lines[0].ends_with("%0ASee docs/findings.md#two-holders"), "{told}");
+    assert!(lines[0].ends_with("%0AMore: redouble explain two-holders"), "{told}");
     assert!(lines[1].starts_with("::warning title=no-expiry%3A lock `a\"<&>'\\n"), "{told}");
     assert!(lines[1].contains("%25"), "{told}");
 }
@@ -252,7 +252,28 @@ fn a_sarif_log_has_what_the_standard_wants() {
     for (rule, code) in rules.iter().zip(Code::ALL) {
         assert_eq!(rule["id"], code.name());
         assert!(rule["shortDescription"]["text"].as_str().is_some_and(|text| text.ends_with('.')));
-        assert!(rule["help"]["text"].as_str().is_some_and(|text| text.starts_with(code.instead())));
+        // Readers cut off longer ones.
+        let full = rule["fullDescription"]["text"].as_str().expect("a description");
+        assert!(!full.is_empty() && full.len() < 1024 && !full.contains('\n'), "{full}");
+        let help = |format: &str| rule["help"][format].as_str().expect("a help text");
+        assert!(help("text").starts_with(code.instead()) && help("text").contains("\nSeen when "), "{}", help("text"));
+        assert!(
+            help("markdown").contains("```text") && help("markdown").contains("**Seen when**"),
+            "{}",
+            help("markdown")
+        );
+        assert_eq!(rule["defaultConfiguration"]["level"], code.severity().name());
+        // Only a package that says where its sources are has pages on the web.
+        match env!("CARGO_PKG_REPOSITORY") {
+            "" => assert!(rule.get("helpUri").is_none()),
+            sources => {
+                let uri = rule["helpUri"].as_str().expect("an address");
+                assert!(
+                    uri.starts_with(sources) && uri.ends_with(&format!("/docs/findings.md#{}", code.name())),
+                    "{uri}"
+                );
+            }
+        }
     }
     for result in run["results"].as_array().expect("results") {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().expect("an index")).unwrap()];

@@ -167,9 +167,9 @@ fn a_run_that_misuses_a_lock_fails_and_says_by_which_commands() {
     assert!(said.lines().all(|line| line.starts_with("redouble run: ")), "{said}");
     let line =
         |text: &str| said.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}: {said}"));
-    assert!(line("error two-holders: A (client ") < line("see docs/findings.md#two-holders"), "{said}");
+    assert!(line("error two-holders: A (client ") < line("more: redouble explain two-holders"), "{said}");
     assert!(line("A (client 1) took the lock for") < line("B (client 2) deleted it while it was held: DEL lock:a"));
-    assert!(line("see docs/findings.md#two-holders") < line("failed because of "), "{said}");
+    assert!(line("more: redouble explain two-holders") < line("failed because of "), "{said}");
     assert!(said.contains(BLAME) && said.contains("(1 lock watched)"), "{said}");
 }
 
@@ -538,10 +538,12 @@ fn a_journal_whose_beginning_is_gone_is_audited_and_that_is_said() {
 }
 
 #[test]
-fn an_empty_journal_is_no_error() {
+fn an_empty_journal_is_no_error_and_no_praise() {
     let folder = Folder::new("empty");
-    let output = audit(&[&folder.file("empty.jsonl", "\n")]);
-    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+    let journal = folder.file("empty.jsonl", "\n");
+    let output = audit(&[&journal]);
+    let note = format!("redouble audit: {journal} has no entry\n");
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), note.as_str()));
     assert!(out(&output).contains("none was seen"), "{}", out(&output));
 }
 

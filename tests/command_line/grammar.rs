@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::run::{BINARY, Folder, command, errors, out, said};
 
-const SUBCOMMANDS: [&str; 4] = ["run", "explore", "audit", "report"];
+const SUBCOMMANDS: [&str; 5] = ["run", "explore", "audit", "report", "explain"];
 
 /// Runs the program in a directory that holds only what the test has put there.
 fn program(folder: &Folder, arguments: &[&str]) -> Output {
@@ -35,10 +35,17 @@ fn every_help_comes_by_each_of_its_names() {
             "{text}"
         );
         assert!(text.contains("\nFlags:\n") && text.contains("\nExample:\n"), "{text}");
-        assert!(text.contains("docs/exit-statuses.md"), "{text}");
+        assert!(text.contains("redouble help exit-statuses"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 90), "{text}");
     }
-    assert!(general.contains("docs/exit-statuses.md") && general.contains("redouble help"), "{general}");
+    let statuses = help(&["help", "exit-statuses"]);
+    for word in SUBCOMMANDS {
+        assert!(statuses.contains(&format!("\nredouble {word}\n")), "{statuses}");
+    }
+    let mut rows = statuses.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    assert!(rows.any(|row| row == "127 there is no such command"), "{statuses}");
+    assert!(!statuses.contains("](") && !statuses.contains("|"), "{statuses}");
+    assert!(general.contains("redouble help exit-statuses") && general.contains("redouble help"), "{general}");
 }
 
 #[test]
@@ -55,7 +62,11 @@ fn what_was_mistyped_is_told_with_what_was_probably_meant() {
         (&["Report", "journal"], 1, "did you mean redouble report?"),
         (&["halp"], 1, "did you mean redouble help?"),
         (&["help", "reprot"], 1, "redouble help: there is no 'reprot'; did you mean redouble help report?"),
-        (&["help", "port"], 1, "redouble help: there is no 'port'; there are run, explore, audit, report"),
+        (
+            &["help", "port"],
+            1,
+            "redouble help: there is no 'port'; there are run, explore, audit, report, explain, exit-statuses",
+        ),
         // Directives.
         (&["--prot", "6400"], 1, "Bad directive or wrong number of arguments\nDid you mean --port?\n"),
         (&["--prot=6400"], 1, "Did you mean --port?\n"),
@@ -84,6 +95,14 @@ fn what_was_mistyped_is_told_with_what_was_probably_meant() {
         (&["audit", "--lokcs=a", "journal"], 2, "redouble audit: there is no flag '--lokcs'; did you mean --locks?\n"),
         (&["audit", "--text", "journal"], 2, "there is no flag '--text'; --text is a flag of redouble report\n"),
         (&["audit", "-j", "journal"], 2, "there is no flag '-j'; see redouble audit --help\n"),
+        (&["expalin"], 1, "did you mean redouble explain?"),
+        (
+            &["explain", "two-holder"],
+            2,
+            "redouble explain: there is no finding 'two-holder'; did you mean two-holders?\n",
+        ),
+        (&["explain", "nonsense"], 2, "there is no finding 'nonsense'; redouble explain lists all\n"),
+        (&["explain", "--text"], 2, "there is no flag '--text'; --text is a flag of redouble report\n"),
         (&["report", "--txet", "journal"], 1, "redouble report: there is no flag '--txet'; did you mean --text?\n"),
     ] {
         let output = program(&folder, arguments);

@@ -4,12 +4,15 @@
 //! server itself, `grammar.rs` what all words have in common.
 
 mod audit;
+mod explain;
 mod grammar;
 mod launch;
 mod persistence;
+mod redis_cli;
 mod rename_command;
 mod report;
 mod run;
 mod seed;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;

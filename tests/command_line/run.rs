@@ -293,6 +293,98 @@ fn files_that_tell_of_the_server_are_there_while_it_is() {
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
 }
 
+// ---- variables of other names
+
+#[test]
+fn a_variable_of_another_name_says_where_the_server_is() {
+    let script = r#"test "$CACHE" = "$REDIS_URL" && test "$SPRING_DATA_REDIS_PORT" = "$REDIS_PORT" &&
+        test "$QUEUE_ADDR" = "$REDIS_HOST:$REDIS_PORT" && test "$CONFIG" = "{\"at\": \"$REDIS_URL/3\"}" && echo same"#;
+    let flags = [
+        "--env",
+        "CACHE",
+        "--env=SPRING_DATA_REDIS_PORT",
+        "--env",
+        "QUEUE_ADDR",
+        "--env",
+        r#"CONFIG={"at": "{url}/3"}"#,
+    ];
+    assert_eq!(said(&flags, script), "same\n");
+    // One of the usual names may have another value, too.
+    assert_eq!(said(&["--env", "REDIS_URL={url}/7"], "redis-cli -u $REDIS_URL CLIENT INFO | grep -o 'db=7'"), "db=7\n");
+    let all = said(&["--instances", "2", "--env", "NODES={urls}"], r#"test "$NODES" = "$REDIS_URLS" && echo "$NODES""#);
+    assert_eq!(all.matches("redis://").count(), 2, "{all}");
+}
+
+#[test]
+fn an_exploration_sets_variables_of_other_names_and_its_replay_does() {
+    let mut explore = Command::new(BINARY);
+    explore.args(["explore", "--env", "CACHE_URL", "--", "sh", "-c", "redis-cli -u $CACHE_URL SET a 1; exit 1"]);
+    let output = explore.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = errors(&output);
+    assert!(said.contains("SET a 1  -> OK"), "{said}");
+    let replay = said.lines().find(|line| line.contains("--replay")).unwrap_or_else(|| panic!("{said}"));
+    assert!(replay.contains(" --env CACHE_URL -- sh -c "), "{replay}");
+}
+
+#[test]
+fn a_variable_that_cannot_be_set_is_refused() {
+    for value in ["", "=x", "CACHE={hosts}"] {
+        let output = run(&["--env", value], "true");
+        assert_eq!(output.status.code(), Some(125), "{value}");
+        assert!(
+            errors(&output).starts_with("redouble run: --env takes NAME, or NAME=FORMAT with {url}, "),
+            "{value}: {}",
+            errors(&output)
+        );
+    }
+}
+
+// ---- the commands as they come
+
+#[test]
+fn verbose_shows_who_sends_what_and_the_reply_without_secrets() {
+    let script = r#"printf 'CLIENT SETNAME web-1\nSELECT 3\nSET k v\nGET nothing\nINCR k\nAUTH me geheim\n' | redis-cli -u "$REDIS_URL""#;
+    for flag in ["--verbose", "-v"] {
+        let output = run(&[flag], script);
+        let said = errors(&output);
+        assert!(out(&output).contains("OK\n") && !out(&output).contains("redouble"), "{}", out(&output));
+        let shown: Vec<&str> =
+            said.lines().filter_map(|line| line.split_once(" [3 web-1] ")).map(|(_, shown)| shown).collect();
+        let expected =
+            ["SET k v -> OK", "GET nothing -> (nil)", "INCR k -> ERR value is not an integer or out of range"];
+        assert_eq!(shown[..3], expected, "{said}");
+        assert!(shown[3].starts_with("AUTH (redacted)") && !said.contains("geheim"), "{said}");
+        assert!(said.lines().all(|line| line.starts_with("redouble run: #")), "{said}");
+    }
+}
+
+#[test]
+fn verbose_shows_what_scripts_run_and_what_is_in_spaces_that_are_gone() {
+    let script = r#"cli() { redis-cli --no-auth-warning "$@" >/dev/null; }
+        cli -u redis://space.w1:any@$REDIS_HOST:$REDIS_PORT SET inside 1
+        cli -u $REDIS_URL REDOUBLE SPACES DROP w1; cli -u $REDIS_URL SET before 1; cli -u $REDIS_URL REDOUBLE RESET
+        cli -u $REDIS_URL EVAL 'return redis.call("SET", KEYS[1], "x")' 1 scripted"#;
+    let said = errors(&run(&["-v"], script));
+    let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(at("space w1 [0 127.0.0.1:") < at(" SET inside 1 -> OK\n"), "{said}");
+    assert!(at(" SET before 1 -> OK\n") < at(" EVAL \"return"), "{said}");
+    assert!(at("1 scripted -> OK\nredouble run:   SET scripted x -> OK\n") > 0, "{said}");
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_holds_up_no_command() {
+    let script = r#"yes 'PING 0123456789012345678901234567890123456789' | head -30000 | redis-cli -u "$REDIS_URL" >/dev/null; echo done"#;
+    let mut running = Running::of(&mut command(&["-v"], script));
+    // Until here nobody has read standard error.
+    assert_eq!(running.line(), "done");
+    let mut said = String::new();
+    running.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let left_out = said.lines().find(|line| line.contains(" commands not shown: they came too fast"));
+    assert!(left_out.is_some(), "{} lines", said.lines().count());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+}
+
 // ---- the report
 
 #[test]
@@ -372,7 +464,14 @@ fn it_explains_itself() {
     for (arguments, reason) in [
         (&[][..], "no command; it stands behind --"),
         (&["--"], "no command; it stands behind --"),
-        (&["npm", "test"], "-- is missing"),
+        (
+            &["npm", "test"],
+            "-- is missing; flags for the server stand in front of it, the command behind it, as in: redouble run -- npm test\n",
+        ),
+        (
+            &["--report", "sh", "-c", "exit 0"],
+            "-- is missing; flags for the server stand in front of it, the command behind it, as in: redouble run --report -- sh -c 'exit 0'\n",
+        ),
         (&["-", "--", "true"], "no configuration can be read from standard input"),
         (&["--daemonize", "yes", "--", "true"], "with --daemonize there would be nobody"),
         (&["--bogus", "1", "--", "true"], "Bad directive or wrong number of arguments, in 'bogus \"1\"'"),

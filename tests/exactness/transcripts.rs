@@ -108,6 +108,7 @@ checked! {
     pubsub
     pubsub_resp3
     rename_copy_move
+    replica
     replication
     scan
     scan_elements

@@ -59,10 +59,17 @@ impl Side {
     pub fn wrapper(&self, shelf: &Path) -> Result<PathBuf, String> {
         let script = shelf.join("redis-server");
         let words: Vec<String> = self.arguments.iter().map(|word| format!(" '{word}'")).collect();
+        // A server tells its version with no other words but the release that it imitates.
+        let release = if self.arguments.first().is_some_and(|word| word == "--compat") {
+            words[..2].concat()
+        } else {
+            String::new()
+        };
         let (program, words) = (self.program.display(), words.concat());
         // A configuration file stands before everything else.
         let text = format!(
-            "#!/bin/sh\ncase \"$1\" in\n  ''|-*) exec '{program}'{words} \"$@\" ;;\n  \
+            "#!/bin/sh\ncase \"$1\" in\n  -v|--version) exec '{program}'{release} \"$@\" ;;\n  \
+             ''|-*) exec '{program}'{words} \"$@\" ;;\n  \
              *) file=$1; shift; exec '{program}' \"$file\"{words} \"$@\" ;;\nesac\n"
         );
         fs::create_dir_all(shelf)

@@ -21,6 +21,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use environment::Environment;
+use scripts::Brought;
 use support::no_harness::{Options, Tally, check, exit_code};
 
 /// What a story does: an error says what went wrong.
@@ -44,9 +45,14 @@ const STEPS: &[Step] = &[
     },
     Step { name: "sbom", run: |environment, report| report.tell_all(environment, bill_of_materials::STORIES) },
     Step { name: "crate", run: |environment, report| report.tell_all(environment, publishing::STORIES) },
-    Step { name: "python", run: |environment, report| scripts::run("python", environment, report) },
-    Step { name: "node", run: |environment, report| scripts::run("node", environment, report) },
-    Step { name: "image", run: |environment, report| scripts::run("image", environment, report) },
+    Step { name: "python", run: |environment, report| scripts::run("python", Brought::Tests, environment, report) },
+    Step { name: "node", run: |environment, report| scripts::run("node", Brought::Tests, environment, report) },
+    Step { name: "image", run: |environment, report| scripts::run("image", Brought::Tests, environment, report) },
+    // Nothing is built of the action, so its stories need its files.
+    Step {
+        name: "action",
+        run: |environment, report| scripts::run("action", Brought::Everything, environment, report),
+    },
 ];
 
 /// The stories that were told.

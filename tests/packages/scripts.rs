@@ -8,19 +8,31 @@ use std::process::Stdio;
 use super::Report;
 use super::environment::Environment;
 
-pub fn run(name: &'static str, environment: &Environment, report: &mut Report) {
+/// What a script sees of its folder of `packages`.
+#[derive(Clone, Copy)]
+pub enum Brought {
+    /// Its tests: what they try is built from the rest.
+    Tests,
+    /// All of it, if nothing is built from it.
+    Everything,
+}
+
+pub fn run(name: &'static str, what: Brought, environment: &Environment, report: &mut Report) {
     if report.wants_step()
-        && let Err(error) = tell(name, environment, report)
+        && let Err(error) = tell(name, what, environment, report)
     {
         println!("FAILED {name}");
         report.count(name, Err(error));
     }
 }
 
-fn tell(name: &'static str, environment: &Environment, report: &mut Report) -> Result<(), String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages").join(name).join("tests");
-    let brought = environment.bring(&source, &format!("{name}-tests"))?;
-    let mut script = environment.python(&brought.join("run.py"));
+fn tell(name: &str, what: Brought, environment: &Environment, report: &mut Report) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages").join(name);
+    let script = match what {
+        Brought::Tests => environment.bring(&folder.join("tests"), &format!("{name}-tests"))?.join("run.py"),
+        Brought::Everything => environment.bring(&folder, name)?.join("tests/run.py"),
+    };
+    let mut script = environment.python(&script);
     script.arg(environment.files());
     let mut child = script.stdout(Stdio::piped()).spawn().map_err(|error| format!("{script:?}: {error}"))?;
     let output = BufReader::new(child.stdout.take().expect("piped"));

@@ -8,6 +8,10 @@ mod expired_lease;
 mod lost_reply;
 #[path = "../../examples/redlock_partition.rs"]
 mod redlock_partition;
+#[path = "../../examples/tokio_current_thread.rs"]
+mod tokio_current_thread;
+#[path = "../../examples/tokio_multi_thread.rs"]
+mod tokio_multi_thread;
 
 #[test]
 fn a_lost_reply_leaves_the_lock_taken() {
@@ -27,4 +31,14 @@ fn the_documented_race_happens_every_time() {
 #[test]
 fn two_clients_come_to_a_quorum_when_servers_forget() {
     redlock_partition::main().unwrap();
+}
+
+#[test]
+fn on_a_runtime_with_one_thread_a_late_release_leaves_the_next_lock_alone() {
+    tokio_current_thread::main().unwrap();
+}
+
+#[test]
+fn on_a_runtime_with_several_threads_one_of_many_tasks_gets_the_lock() {
+    tokio_multi_thread::main().unwrap();
 }

@@ -36,12 +36,7 @@ struct Line {
     words: Result<Vec<Vec<u8>>, Reason>,
 }
 
-/// Parses configuration text. `file` is the target of CONFIG REWRITE.
-pub fn load(text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
-    load_over(Config::default(), text, file, profile)
-}
-
-/// Like [`load`], with `config` as the defaults.
+/// Parses configuration text, with `config` as the defaults. `file` is the target of CONFIG REWRITE.
 pub fn load_over(config: Config, text: &[u8], file: Option<PathBuf>, profile: Profile) -> Result<Loaded, LoadError> {
     let mut lines = Vec::new();
     collect(text, 0, &mut lines);
@@ -255,11 +250,13 @@ mod tests {
     use super::*;
 
     fn loaded(text: &str) -> Config {
-        load(text.as_bytes(), None, Profile::default()).unwrap_or_else(|error| panic!("{}", error.reason)).config
+        load_over(Config::default(), text.as_bytes(), None, Profile::default())
+            .unwrap_or_else(|error| panic!("{}", error.reason))
+            .config
     }
 
     fn refused(text: &str) -> (Option<usize>, String) {
-        let error = load(text.as_bytes(), None, Profile::default()).err().unwrap();
+        let error = load_over(Config::default(), text.as_bytes(), None, Profile::default()).err().unwrap();
         (error.line.map(|(number, _)| number), error.reason.into_owned())
     }
 
@@ -297,7 +294,9 @@ mod tests {
 
     #[test]
     fn the_profile_counts_wherever_it_stands() {
-        let loaded = |text: &str, profile: &str| load(text.as_bytes(), None, profile.parse().unwrap()).unwrap().config;
+        let loaded = |text: &str, profile: &str| {
+            load_over(Config::default(), text.as_bytes(), None, profile.parse().unwrap()).unwrap().config
+        };
         let config = loaded("set-max-listpack-entries 5\ncompat redis-7.2", "redis-6.2");
         assert_eq!((config.text("set-max-listpack-entries").as_str(), config.foreign.len()), ("5", 0));
         let config = loaded("set-max-listpack-entries 5", "redis-7.0");

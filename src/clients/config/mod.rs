@@ -22,7 +22,7 @@ use crate::base::sync::{MutexExt, RwLockExt};
 use crate::insight::audit::{Allowance, Scope};
 
 pub use directive::{Change, Directive, Reason, parse_memory};
-pub use file::{LoadError, Loaded, directive_names, load, load_over};
+pub use file::{LoadError, Loaded, directive_names, load_over};
 pub use output_limit::OutputLimit;
 use table::TABLE;
 

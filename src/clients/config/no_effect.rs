@@ -54,8 +54,6 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "dual-channel-replication-enabled",
             "masterauth",
             "masteruser",
-            "min-replicas-max-lag",
-            "min-replicas-to-write",
             "propagation-error-behavior",
             "repl-backlog-size",
             "repl-backlog-ttl",
@@ -70,14 +68,9 @@ pub const NO_EFFECT: &[NoEffect] = &[
             "repl-timeout",
             "replica-announce-ip",
             "replica-announce-port",
-            "replica-announced",
             "replica-full-sync-buffer-limit",
             "replica-ignore-disk-write-errors",
-            "replica-ignore-maxmemory",
             "replica-lazy-flush",
-            "replica-priority",
-            "replica-read-only",
-            "replica-serve-stale-data",
             "replicaof",
         ],
     },
@@ -277,7 +270,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::base::profile::Profile;
-    use crate::clients::config::load;
+    use crate::clients::config::load_over;
 
     #[test]
     fn every_name_is_that_of_one_directive() {
@@ -301,7 +294,9 @@ mod tests {
     #[test]
     fn a_directive_with_an_effect_is_not_listed() {
         let text = b"hz 20\nmaxclients 5\nset-proc-title no\ncommandlog-reply-larger-than 5\nsave \"\"";
-        let config = load(text, None, Profile::default()).map(|loaded| loaded.config).unwrap_or_default();
+        let config = load_over(Config::default(), text, None, Profile::default())
+            .map(|loaded| loaded.config)
+            .unwrap_or_default();
         let lines = config.without_effect();
         let [own, other] = lines.as_slice() else { panic!("{lines:?}") };
         assert!(own.contains("set-proc-title (") && own.contains("hz ("), "{own}");

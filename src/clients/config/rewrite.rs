@@ -42,7 +42,9 @@ fn renewed(old: &[u8], values: &Values, users: &[Vec<u8>], profile: &Profile) ->
     if old.is_empty() {
         new.clear();
     }
-    for (place, value) in values.changed.iter().filter(|(place, _)| !written[**place]) {
+    // What the server would refuse at its next start is not written.
+    let is_new = |place: usize| !written[place] && TABLE[place].unsupported.is_none();
+    for (place, value) in values.changed.iter().filter(|(place, _)| is_new(**place)) {
         if !headed {
             new.push(HEADING.to_vec());
             headed = true;

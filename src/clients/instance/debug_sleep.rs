@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use super::Instance;
+use crate::base::clock::Clock;
 use crate::base::sync::MutexExt;
 use crate::powers::Hook;
 
@@ -19,7 +20,7 @@ impl Instance {
     pub fn debug_sleep(&self, duration: Duration) {
         *self.debug_sleep.sleepers.lock_ignoring_poison() += 1;
         self.active_hooks.arm(Hook::DebugSleep);
-        self.clock.block_thread(duration);
+        Clock::block_thread(duration);
         let mut sleepers = self.debug_sleep.sleepers.lock_ignoring_poison();
         *sleepers -= 1;
         if *sleepers == 0 {

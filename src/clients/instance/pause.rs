@@ -1,5 +1,7 @@
-//! CLIENT PAUSE: holds commands back until an instant on the server's clock. Meanwhile no expired key is deleted.
+//! CLIENT PAUSE: holds commands back until an instant on the server's clock. Meanwhile no expired key is deleted, nor while the
+//! server is a replica that nobody writes to.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::Instance;
@@ -9,9 +11,13 @@ use crate::clients::session::Signal;
 use crate::data::keyspace::{EXPIRY_PAUSED, Settings};
 use crate::powers::{ActiveHooks, Hook};
 
-/// Until when commands are held back, and whether only writes are.
 #[derive(Default)]
-pub(super) struct Pause(Mutex<Option<(Millis, bool)>>);
+pub(super) struct Pause {
+    /// Until when commands are held back, and whether only writes are.
+    in_force: Mutex<Option<(Millis, bool)>>,
+    /// The server is a replica: expired keys are deleted by its primary.
+    expires_elsewhere: AtomicBool,
+}
 
 impl Pause {
     /// Begins a pause. One in force only becomes longer and stricter.
@@ -23,14 +29,21 @@ impl Pause {
         };
         // Under the lock: the flag follows the order in which pauses begin and end.
         hooks.arm(Hook::ClientPause);
-        settings.set_wanted_notifications(EXPIRY_PAUSED, EXPIRY_PAUSED);
+        self.hold_expiry(hooks, settings);
     }
 
     fn end(&self, hooks: &ActiveHooks, settings: &Settings) {
         let mut pause = self.lock();
         *pause = None;
         hooks.disarm(Hook::ClientPause);
-        settings.set_wanted_notifications(EXPIRY_PAUSED, 0);
+        self.hold_expiry(hooks, settings);
+    }
+
+    /// Notes whether the server is a replica that leaves the deletion of expired keys to its primary.
+    pub(super) fn set_replica(&self, is_replica: bool, hooks: &ActiveHooks, settings: &Settings) {
+        let _pause = self.lock();
+        self.expires_elsewhere.store(is_replica, Ordering::Relaxed);
+        self.hold_expiry(hooks, settings);
     }
 
     /// The pause in force, and whether one has just ended because its time is over.
@@ -40,13 +53,19 @@ impl Pause {
         if is_over {
             *pause = None;
             hooks.disarm(Hook::ClientPause);
-            settings.set_wanted_notifications(EXPIRY_PAUSED, 0);
+            self.hold_expiry(hooks, settings);
         }
         (*pause, is_over)
     }
 
+    /// Stops the deletion of expired keys, or lets it go on. To be called under the lock.
+    fn hold_expiry(&self, hooks: &ActiveHooks, settings: &Settings) {
+        let is_held = hooks.has(Hook::ClientPause) || self.expires_elsewhere.load(Ordering::Relaxed);
+        settings.set_wanted_notifications(EXPIRY_PAUSED, if is_held { EXPIRY_PAUSED } else { 0 });
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<(Millis, bool)>> {
-        self.0.lock_ignoring_poison()
+        self.in_force.lock_ignoring_poison()
     }
 }
 

@@ -48,7 +48,11 @@ impl Instance {
         }
         let needs = |name: &str| self.config.number::<u32>(name) != 0;
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
-        self.active_hooks.set(Hook::MissingReplicas, needs_replicas);
+        let is_replica = !self.config.value("replicaof").is_empty();
+        // A replica has its writes from a primary, which cares for this.
+        self.active_hooks.set(Hook::MissingReplicas, needs_replicas && !is_replica);
+        self.active_hooks.set(Hook::Replica, is_replica);
+        self.pause.set_replica(self.is_read_only_replica(), &self.active_hooks, self.keyspace.settings());
     }
 
     /// Whether keys are deleted once they have expired, without being asked for.

@@ -85,6 +85,8 @@ pub enum Signal {
     InProgress = 128,
     /// The event that it waits for can have happened.
     Look = 256,
+    /// The server has become a replica: the blocked command fails, and the connection is closed.
+    RoleChanged = 512,
 }
 
 /// What a connection does, for a clock that moves on by itself when every client is blocked.

@@ -108,6 +108,20 @@ impl Backend {
         }
     }
 
+    /// Whether a request writes, by the flags of its commands, or of its scripts where they have some.
+    pub fn is_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        match self {
+            Self::Local(local) => local.is_write(session, spec, words),
+        }
+    }
+
+    /// Whether a request is not to be answered from data that can be out of date.
+    pub fn needs_fresh_data(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        match self {
+            Self::Local(local) => local.needs_fresh_data(session, spec, words),
+        }
+    }
+
     /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
         match self {

@@ -46,6 +46,6 @@ impl Display for Finding {
             writeln!(f, "     #{} +{} {client}{} -- {what}", source.seq, spell_duration(after), source.line)?;
         }
         writeln!(f, "   instead: {}", self.code.instead())?;
-        writeln!(f, "   see {}", self.docs())
+        writeln!(f, "   more: {}", self.docs())
     }
 }

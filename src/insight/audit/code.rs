@@ -1,5 +1,7 @@
 //! The kinds of findings: name, severity, title, advice. To add a rule, begin here; see `rules/mod.rs`.
 
+use crate::base::terminal::Ink;
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -21,6 +23,15 @@ impl Severity {
             Self::Note => "note",
             Self::Warning => "warning",
             Self::Error => "error",
+        }
+    }
+
+    /// A text in the colour of the severity.
+    pub(crate) fn inked(self, ink: Ink, text: &str) -> String {
+        match self {
+            Self::Note => ink.cyan(text),
+            Self::Warning => ink.yellow(text),
+            Self::Error => ink.red(text),
         }
     }
 }

@@ -39,9 +39,9 @@ struct EvidenceJson<'a> {
 }
 
 impl Finding {
-    /// The section that explains this kind of finding.
+    /// The command that explains this kind of finding: `redouble explain two-holders`.
     pub fn docs(&self) -> String {
-        format!("docs/findings.md#{}", self.code.name())
+        self.code.explain_command()
     }
 
     /// As one JSON object.

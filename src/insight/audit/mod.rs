@@ -12,7 +12,7 @@
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
 //! 8. The auditor: `key_transfer`, `work_after_loss`, [`auditor`]; on running servers: `record_merge`, `live_state`,
 //!    `live_audit`.
-//! 9. For readers: `known_lock`, `audit_failure`, `finding_json`, [`render`].
+//! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
 
@@ -28,6 +28,7 @@ mod command_effects;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
+mod explanation;
 mod finding;
 mod finding_collector;
 mod finding_json;
@@ -61,6 +62,7 @@ pub use auditor::Auditor;
 #[cfg(feature = "internals")]
 pub use client_identity::ClientIdentity;
 pub use code::{Code, Severity};
+pub(crate) use explanation::{groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
 pub use finding_query::FindingQuery;
 pub use journal_line::{JournalLine, plausible};

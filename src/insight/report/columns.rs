@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::caption::caption;
 use super::readable::{clipped, readable, short_reply, visible};
 use super::report_data::{AxisPoint, ClientSpan, MomentKind, ReportData, seq_of};
-use super::terminal::{Ink, WIDTH, symbol};
+use super::terminal::{WIDTH, symbol};
+use crate::base::terminal::Ink;
 use crate::insight::audit::{HoldEnd, Severity, SpanKind};
 use crate::powers::{Entry, EventKind, Item, Outcome};
 
@@ -351,7 +352,7 @@ impl Sheet<'_> {
         }
         let taken = line.chars().count();
         let told = clipped(told, WIDTH.saturating_sub(taken));
-        line.push_str(&severity.map_or_else(|| told.clone(), |severity| self.ink.of(severity, &told)));
+        line.push_str(&severity.map_or_else(|| told.clone(), |severity| severity.inked(self.ink, &told)));
         let mut reached = taken + told.chars().count();
         for (column, stretches) in self.stretches.iter().enumerate().skip(own + 1) {
             let at = FRONT + column * self.step;

@@ -3,6 +3,7 @@
 use super::columns::story;
 use super::readable::{clipped, readable, visible};
 use super::report_data::{PlacedFinding, ReportData};
+use crate::base::terminal::{Ink, wrap};
 use crate::base::text::counted;
 use crate::insight::audit::Severity;
 
@@ -11,28 +12,6 @@ pub const WIDTH: usize = 100;
 /// How many locks without and with findings are shown.
 const MAX_QUIET: usize = 20;
 const MAX_STORIES: usize = 200;
-
-/// Emphasis in a terminal.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Ink(pub bool);
-
-impl Ink {
-    pub fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    pub fn of(self, severity: Severity, text: &str) -> String {
-        match severity {
-            Severity::Error => self.with("1;31", text),
-            Severity::Warning => self.with("1;33", text),
-            Severity::Note => self.with("1;36", text),
-        }
-    }
-
-    fn with(self, code: &str, text: &str) -> String {
-        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-}
 
 /// The symbol of a severity.
 pub fn symbol(severity: Severity) -> &'static str {
@@ -108,8 +87,8 @@ fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<Stri
     let severity = finding.severity;
     let head = format!("{} {} {number}", symbol(severity), severity.name());
     let key = clipped(&readable(&finding.key), 50);
-    lines.push(format!("{}  {}  {key}", ink.of(severity, &head), finding.code.name()));
-    wrap(&visible(&finding.sentence), "  ", lines);
+    lines.push(format!("{}  {}  {key}", severity.inked(ink, &head), finding.code.name()));
+    lines.extend(indented(&visible(&finding.sentence)));
     let who =
         |proof: &super::report_data::Proof<'_>| match (proof.shown.source.client, proof.shown.source.name.is_empty()) {
             (0, _) => String::new(),
@@ -131,22 +110,15 @@ fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<Stri
         lines.push(format!("  Seen {} times.", finding.times));
     }
     match &finding.allowed {
-        Some(reason) => wrap(&format!("Allowed: {}", visible(reason)), "  ", lines),
-        None => wrap(&format!("Instead: {}", finding.code.instead()), "  ", lines),
+        Some(reason) => lines.extend(indented(&format!("Allowed: {}", visible(reason)))),
+        None => {
+            lines.extend(indented(&format!("Instead: {}", finding.code.instead())));
+            lines.push(format!("  More: {}", ink.code(&finding.docs())));
+        }
     }
 }
 
-/// Breaks a text into lines.
-fn wrap(text: &str, indent: &str, lines: &mut Vec<String>) {
-    let mut line = indent.to_owned();
-    for word in text.split(' ') {
-        if line.len() > indent.len() && line.chars().count() + word.chars().count() >= WIDTH {
-            lines.push(std::mem::replace(&mut line, indent.to_owned()));
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
+/// Breaks a text into lines of the greatest width, below the head of a finding.
+fn indented(text: &str) -> Vec<String> {
+    wrap(text, "  ", "  ", WIDTH)
 }

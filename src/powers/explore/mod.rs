@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub use footprint::Footprint;
+pub use reply_summary::summarize;
 pub use run::{NextTurn, RacerState, RacingCommand};
 pub use token::Order;
 
@@ -121,6 +122,16 @@ pub struct ExplorationSummary {
     pub too_long: u64,
     /// Whether every order was tried.
     pub is_complete: bool,
+}
+
+/// How many orders are left to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrdersLeft {
+    Exactly(u64),
+    /// As an estimate.
+    About(u64),
+    /// There are probably more, but no more than these are tried.
+    AtMost(u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,6 +242,11 @@ impl Explorer {
     pub fn summary(&self) -> Result<ExplorationSummary, &'static str> {
         let inner = self.inner();
         Ok(inner.exploration.as_ref().ok_or(NONE)?.summary())
+    }
+
+    /// How many orders are left, the current run included; `None` if that cannot be told.
+    pub fn left(&self) -> Option<OrdersLeft> {
+        self.inner().exploration.as_ref()?.left()
     }
 
     /// Where the current run left its plan.
@@ -404,6 +420,25 @@ impl Exploration {
         };
         let joining: usize = plan.0.iter().map(|turn| usize::from(turn.joining)).sum();
         Some(Run::new(plan, policy, settle, clients.max(self.summary.clients).max(joining)))
+    }
+
+    fn left(&self) -> Option<OrdersLeft> {
+        let Search { runs, random, .. } = self.search;
+        match self.phase {
+            Phase::Systematic => {
+                let (tried, part) = (self.summary.runs, self.tree.tried_part());
+                let most = runs.saturating_sub(tried).saturating_add(random);
+                let all = (part > 0.0).then(|| (tried as f64 / part).round())?;
+                let left = all - tried as f64;
+                Some(if left < most as f64 {
+                    OrdersLeft::About((left as u64).max(1))
+                } else {
+                    OrdersLeft::AtMost(most)
+                })
+            }
+            Phase::Random => Some(OrdersLeft::Exactly(random.saturating_sub(self.summary.random))),
+            Phase::Replay(_) | Phase::Over => None,
+        }
     }
 
     fn summary(&self) -> ExplorationSummary {

@@ -101,6 +101,18 @@ impl Tree {
         }
     }
 
+    /// Which part of all orders was tried, from 0 to 1, if the choices of a turn all lead to equally many.
+    pub fn tried_part(&self) -> f64 {
+        let (mut tried, mut part) = (0.0, 1.0);
+        for node in &self.path {
+            let is_asleep = |candidate: &&Candidate| node.sleep_set.contains(&candidate.client);
+            let choices = node.candidates.len() - node.candidates.iter().filter(is_asleep).count();
+            part /= choices.max(1) as f64;
+            tried += part * node.done.len() as f64;
+        }
+        tried
+    }
+
     /// Drops the turns from this one on, since the test strayed from them.
     pub fn cut(&mut self, turn: usize) {
         self.path.truncate(turn);
@@ -211,6 +223,22 @@ mod tests {
             assert_eq!(all, some, "{program:?}");
             assert!(runs < every, "{program:?}: {runs} of {every}");
         }
+    }
+
+    #[test]
+    fn half_of_the_orders_are_tried_when_the_first_turn_changes_between_two_clients() {
+        let candidates = || {
+            let candidate = |client| Candidate { client, command: "X", footprint: Footprint::everything() };
+            [1, 2].map(candidate).to_vec()
+        };
+        let mut tree = Tree::default();
+        tree.grow(2, candidates(), None);
+        tree.grow(0, candidates(), None);
+        assert_eq!(tree.tried_part(), 0.0);
+        tree.advance();
+        assert_eq!(tree.tried_part(), 0.25);
+        tree.advance();
+        assert_eq!(tree.tried_part(), 0.5);
     }
 
     #[test]

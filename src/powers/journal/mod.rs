@@ -3,6 +3,7 @@
 mod command_trace;
 mod distance;
 mod entry;
+mod feed;
 mod file;
 mod query;
 mod record;
@@ -12,7 +13,7 @@ mod ring;
 mod tests;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Context;
 
 use ring::Ring;
@@ -25,6 +26,7 @@ pub use distance::{distance, short_line};
 #[cfg(feature = "internals")]
 pub use entry::Event;
 pub use entry::{Child, Entry, EventKind, Item, Outcome};
+pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
 use query::NameRequest;
 pub use query::Query;
@@ -48,6 +50,8 @@ pub struct Journal {
     /// Changes whenever the journal is started, stopped or cleared: clients are added anew in each epoch. Even: it is off.
     epoch: AtomicU32,
     ring: Mutex<Ring>,
+    /// Where its records are shown as they come.
+    feed: OnceLock<JournalFeed>,
 }
 
 /// The journal's state and size.
@@ -130,11 +134,23 @@ impl Journal {
         self.epoch.load(Ordering::Relaxed)
     }
 
+    /// Shows all records from now on; only the first call counts.
+    pub fn set_feed(&self, feed: JournalFeed) {
+        let _ = self.feed.set(feed);
+    }
+
+    pub fn feed(&self) -> Option<&JournalFeed> {
+        self.feed.get()
+    }
+
     /// Moves staged records into the journal, or drops them if it is off by now. Returns the index of the first, and whether
     /// the auditor must read soon, before records are dropped that it has not read.
     pub fn append(&self, staging: &mut Staging) -> Option<(u64, bool)> {
         let mut ring = self.ring();
         let index = self.is_on().then(|| ring.append(&staging.bytes, staging.count));
+        if let (Some(feed), Some(index)) = (self.feed.get(), index) {
+            ring.from(index).for_each(|stored| feed.add(|| stored.item()));
+        }
         let is_overtaking = ring.is_overtaking();
         if !ring.watchers.is_empty() {
             wake(ring);
@@ -177,6 +193,10 @@ impl Journal {
         let mut record = Vec::new();
         Record::write(&line, &mut record);
         ring.append_event(&record);
+        if let Some(feed) = self.feed.get() {
+            let last = ring.written - 1;
+            ring.from(last).for_each(|stored| feed.add(|| stored.item()));
+        }
         if !ring.watchers.is_empty() {
             wake(ring);
         }

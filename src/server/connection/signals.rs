@@ -41,6 +41,9 @@ impl Connection {
         if unblocked || refused {
             self.end_wait(if refused { WaitEnd::Unblocked(CommandError::UNBLOCKED) } else { WaitEnd::Over }, scratch);
         }
+        if client.take_signal(Signal::RoleChanged) {
+            self.end_wait(WaitEnd::Dismissed(CommandError::NOW_A_REPLICA), scratch);
+        }
         if client.take_signal(Signal::Served)
             && let Some(served) = client.take_served()
         {

@@ -63,6 +63,9 @@ fn run(command: &str, expected: &str, folder: &Path, path: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {command}; }} 2>&1")]).current_dir(folder).stdin(Stdio::null());
     shell.env("PATH", path).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1");
+    // The Python package from its sources, as an installation finds it.
+    shell.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/packages/python/src"));
+    shell.env("PYTEST_PLUGINS", "redouble.pytest_plugin").env("REDOUBLE_BINARY", env!("CARGO_BIN_EXE_redouble"));
     shell.env("NPM_CONFIG_LOGLEVEL", "error").env("NO_COLOR", "1").env_remove("REDOUBLE");
     // The packages bring no binary here.
     shell.env("REDOUBLE_BINARY", env!("CARGO_BIN_EXE_redouble"));

@@ -111,8 +111,17 @@ fn the_guide_to_lock_bugs_does_what_it_says() {
 fn the_quick_start_for_pytest_does_what_it_says() {
     let folder = folder("pytest");
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");
-    // Two files and a run.
-    assert_eq!(guide::follow("quickstart-pytest.md", &folder, "test_lock.py", &path(Some(interpreter))), 3);
+    // A file and a run.
+    assert_eq!(guide::follow("quickstart-pytest.md", &folder, "test_lock.py", &path(Some(interpreter))), 2);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
+fn the_page_for_python_does_what_it_says() {
+    let folder = folder("python-page");
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");
+    // Three files, each with a run.
+    assert_eq!(guide::follow("python.md", &folder, "test_order.py", &path(Some(interpreter))), 6);
     std::fs::remove_dir_all(folder).expect("the folder goes");
 }
 

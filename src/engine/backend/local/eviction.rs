@@ -45,7 +45,7 @@ impl Local {
     fn evict_above(&self, limit: usize) -> MemoryState {
         let instance = &self.instance;
         // As in Redis, a pause holds evictions back, too.
-        if instance.paused().is_some() || instance.active_hooks.has(Hook::SlowScript) {
+        if instance.paused().is_some() || instance.active_hooks.has(Hook::SlowScript) || instance.ignores_max_memory() {
             return MemoryState::Within;
         }
         let state = self.evict_slice(limit).unwrap_or(MemoryState::Within);

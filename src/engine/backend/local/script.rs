@@ -34,6 +34,13 @@ const TOO_MANY_KEYS: CommandError = CommandError::fixed("ERR Number of keys can'
 const NEGATIVE_KEYS: CommandError = CommandError::fixed("ERR Number of keys can't be negative");
 const NO_ROOM_FOR_SCRIPT: CommandError =
     CommandError::fixed("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
+const STALE_FOR_SCRIPT: CommandError = CommandError::fixed(
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set \
+     on the script.",
+);
+const WRITES_ON_REPLICA: CommandError =
+    CommandError::fixed("READONLY Can not run script with write flag on readonly replica");
+const STALE: CommandError = CommandError::fixed("ERR Can not execute the command on a stale replica");
 
 /// So many bytes of an error that a script has made are searched for the end of its code.
 const LONGEST_CODE: usize = 31;
@@ -207,10 +214,38 @@ impl Local {
             || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
     }
 
+    /// Whether a request writes, by the flags of its commands, or of its scripts where they have some.
+    #[cold]
+    pub fn is_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let writes = |spec: &CommandSpec, words| match self.declared_flags(spec, words) {
+            Some(flags) => !flags.no_writes,
+            None => spec.has_flag(Flag::Write),
+        };
+        writes(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
+    }
+
+    /// Whether a request is not to be answered from data that can be out of date.
+    #[cold]
+    pub fn needs_fresh_data(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        let needs = |spec: &CommandSpec, words| match self.declared_flags(spec, words) {
+            Some(flags) => !flags.allow_stale,
+            None => !spec.flags_in(&self.instance.profile).contains(&Flag::Stale),
+        };
+        needs(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| needs(queued.row.spec, queued.words.as_words()))
+    }
+
     /// Checks whether a script may start, by its flags.
     fn admit_script(&self, flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+        if !flags.allow_stale && self.instance.is_stale_replica() {
+            return Err(if flags.no_shebang { CommandError::MASTER_DOWN } else { STALE_FOR_SCRIPT });
+        }
         if flags.no_shebang || flags.no_writes {
             return Ok(());
+        }
+        if self.instance.is_read_only_replica() {
+            return Err(WRITES_ON_REPLICA);
         }
         if read_only {
             return Err(WRITES);
@@ -349,10 +384,16 @@ impl ScriptHost<'_, '_, '_> {
         if flags.contains(&Flag::NoScript) && !self.may_run_noscript(spec) {
             return Err(texts::not_from_script(profile));
         }
-        self.front.permit_in_script(session, spec, words)?;
         let instance = &self.local.instance;
+        if !flags.contains(&Flag::Stale) && instance.is_stale_replica() {
+            return Err(STALE);
+        }
+        self.front.permit_in_script(session, spec, words)?;
         if self.read_only && (spec.has_flag(Flag::Write) || spec.has_flag(Flag::MayReplicate)) {
             return Err(READ_ONLY);
+        }
+        if spec.has_flag(Flag::Write) && instance.is_read_only_replica() {
+            return Err(CommandError::READ_ONLY_REPLICA);
         }
         if spec.has_flag(Flag::Write)
             && !self.has_written.get()

@@ -1,8 +1,8 @@
 //! Findings as annotations of GitHub Actions: lines on standard output that the runner reads.
 
-use super::phrase::{PAGE, evidence_line, lock_place, time_of_day};
+use super::phrase::{evidence_line, lock_place};
 use super::world::{WorldFindings, all};
-use crate::base::text::printable;
+use crate::base::text::{printable, time_of_day};
 use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::Finding;
 
@@ -33,7 +33,7 @@ fn annotation(space: &str, finding: &Finding) -> String {
         lines.push(format!("#{} {} {}", evidence.source.seq, time_of_day(evidence.source.at), evidence_line(evidence)));
     }
     lines.push(finding.code.instead().to_owned());
-    lines.push(format!("See {PAGE}#{code}"));
+    lines.push(format!("More: {}", finding.docs()));
     let title = format!("{code}: {}", lock_place(space, finding));
     format!("::{kind} title={}::{}\n", property(&title), message(&lines.join("\n")))
 }

@@ -11,5 +11,7 @@ mod world;
 pub use github::annotations;
 pub use junit::junit;
 pub use sarif::{Artifact, sarif};
-pub use text::{describe_findings, report, summary_line};
+#[cfg(feature = "internals")]
+pub use text::report;
+pub use text::{describe_findings, report_for_terminal, summary_line};
 pub use world::WorldFindings;

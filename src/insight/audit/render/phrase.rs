@@ -1,11 +1,8 @@
 //! Phrases that several formats share: places, keys, times, and text without control characters.
 
 use crate::base::log::civil;
-use crate::base::text::{printable, utf8_or_escaped};
+use crate::base::text::{printable, time_of_day, utf8_or_escaped};
 use crate::insight::audit::finding::{Evidence, Finding};
-
-/// The page that explains all findings, each under its code.
-pub const PAGE: &str = "docs/findings.md";
 
 /// The place of a finding's lock: "lock `a`, database 1, server 2, space `b`", without the defaults.
 pub fn lock_place(space: &str, finding: &Finding) -> String {
@@ -43,13 +40,6 @@ pub fn evidence_line(evidence: &Evidence) -> String {
 /// A key as text. Bytes that are no UTF-8 are escaped, so that no two keys look alike.
 pub fn readable(key: &[u8]) -> String {
     printable(&utf8_or_escaped(key)).into_owned()
-}
-
-/// `12:00:01.250` in UTC, of microseconds since 1970.
-pub fn time_of_day(micros: i64) -> String {
-    let millis = micros.div_euclid(1000).rem_euclid(86_400_000);
-    let seconds = millis / 1000;
-    format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, millis % 1000)
 }
 
 /// `2026-11-20T12:00:01.250Z`, of microseconds since 1970.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::phrase::{PAGE, date_and_time, evidence_line, lock_place, readable};
+use super::phrase::{date_and_time, evidence_line, lock_place, readable};
 use super::world::{WorldFindings, all};
 use crate::base::text::printable;
 use crate::insight::audit::code::{Code, Severity};
@@ -30,7 +30,7 @@ pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) ->
     if unlisted > 0 {
         notices.push(notice(format!("There was no room for {unlisted} more findings.")));
     }
-    let log = json!({
+    let mut log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -44,6 +44,11 @@ pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) ->
             "results": results,
         }],
     });
+    // The home of the tool, if the package says where that is.
+    let home = [env!("CARGO_PKG_HOMEPAGE"), env!("CARGO_PKG_REPOSITORY")].into_iter().find(|url| !url.is_empty());
+    if let Some(home) = home {
+        log["runs"][0]["tool"]["driver"]["informationUri"] = home.into();
+    }
     // All values can be written as JSON.
     serde_json::to_string_pretty(&log).unwrap_or_default() + "\n"
 }
@@ -53,17 +58,21 @@ fn notice(text: String) -> Value {
 }
 
 fn rule(code: Code) -> Value {
-    let page = format!("{PAGE}#{}", code.name());
-    json!({
+    let mut rule = json!({
         "id": code.name(),
         "shortDescription": { "text": format!("{}.", code.title()) },
+        "fullDescription": { "text": code.what_is_wrong() },
         "help": {
-            "text": format!("{} See {page}.", code.instead()),
-            "markdown": format!("{} See `{page}`.", code.instead()),
+            "text": format!("{}\n\n{}", code.instead(), code.plain_explanation()),
+            "markdown": format!("**{}**\n\n{}\n", code.instead(), code.portable_explanation()),
         },
         "defaultConfiguration": { "level": level(code.severity()) },
         "properties": { "tags": ["concurrency", "lock", "redis"] },
-    })
+    });
+    if let Some(url) = code.explanation_url() {
+        rule["helpUri"] = url.into();
+    }
+    rule
 }
 
 fn level(severity: Severity) -> &'static str {

@@ -1,13 +1,12 @@
 //! Findings as text for people: lock by lock, the worst first.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write;
 use std::sync::Arc;
 
-use super::phrase::{PAGE, evidence_line, lock_place, time_of_day};
+use super::phrase::{evidence_line, lock_place};
 use super::world::{WorldFindings, all};
-use crate::base::text::counted;
-use crate::base::text::printable;
+use crate::base::terminal::{Ink, wrap};
+use crate::base::text::{counted, printable, time_of_day};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
 
@@ -25,7 +24,12 @@ pub fn describe_findings(findings: &[Arc<Finding>]) -> String {
 
 /// The same for several worlds.
 pub fn report(worlds: &[WorldFindings]) -> String {
-    let mut text = String::new();
+    report_for_terminal(worlds, Ink(false), usize::MAX)
+}
+
+/// The same for a terminal: with emphasis, and in lines of at most so many columns.
+pub fn report_for_terminal(worlds: &[WorldFindings], ink: Ink, width: usize) -> String {
+    let mut text = Text { ink, width, lines: String::new() };
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
     let mut told: HashMap<Code, HashSet<&[u8]>> = HashMap::new();
     let mut rest: Vec<(&str, &Finding)> = Vec::new();
@@ -38,19 +42,19 @@ pub fn report(worlds: &[WorldFindings]) -> String {
                 continue;
             }
             if !is_named {
-                line(&mut text, &lock_place(space, finding));
+                text.put("", &ink.bold(&lock_place(space, finding)));
                 is_named = true;
             }
-            describe(&mut text, finding);
+            text.describe(finding);
         }
     }
-    name_rest(&mut text, &rest);
+    text.name_rest(&rest);
     for (space, finding) in allowed {
         let (code, place) = (finding.code.name(), lock_place(space, finding));
         let reason = printable(finding.allowed.as_deref().unwrap_or_default());
-        line(&mut text, &format!("allowed: {code}, {place}: {reason}"));
+        text.put("", &format!("allowed: {code}, {place}: {reason}"));
     }
-    text
+    text.lines
 }
 
 /// One line with the number of findings and locks.
@@ -116,40 +120,55 @@ fn digits_at_end(key: &[u8]) -> usize {
     key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// A finding in full.
-fn describe(text: &mut String, finding: &Finding) {
-    let (severity, code) = (finding.severity.name(), finding.code.name());
-    let times = if finding.times > 1 { format!(" ({} times)", finding.times) } else { String::new() };
-    line(text, &format!("  {severity} {code}: {}{times}", printable(&finding.sentence)));
-    let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.source.seq)).collect();
-    let width = places.iter().map(String::len).max().unwrap_or(0);
-    for (evidence, place) in finding.evidence.iter().zip(&places) {
-        let time = time_of_day(evidence.source.at);
-        line(text, &format!("    {place:<width$} {time} {}", evidence_line(evidence)));
-    }
-    line(text, &format!("    instead: {}", finding.code.instead()));
-    line(text, &format!("    see {PAGE}#{code}"));
+/// Lines of a report.
+struct Text {
+    ink: Ink,
+    width: usize,
+    lines: String,
 }
 
-/// Names the findings that are not described, in a line for each code.
-fn name_rest(text: &mut String, rest: &[(&str, &Finding)]) {
-    let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
-    codes.sort();
-    codes.dedup();
-    for code in codes {
-        let places: Vec<String> = rest
-            .iter()
-            .filter(|(_, finding)| finding.code == code)
-            .map(|(space, finding)| lock_place(space, finding))
-            .collect();
-        let named = places.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; ");
-        let more = if places.len() > MAX_NAMED { "; ..." } else { "" };
-        let count = counted(places.len() as u64, "more finding");
-        line(text, &format!("{count} of {}: {named}{more}", code.name()));
+impl Text {
+    /// A finding in full.
+    fn describe(&mut self, finding: &Finding) {
+        let ink = self.ink;
+        let code = finding.code.name();
+        let head = finding.severity.inked(ink, &format!("{} {code}:", finding.severity.name()));
+        let times = if finding.times > 1 { format!(" ({} times)", finding.times) } else { String::new() };
+        self.put("  ", &format!("{head} {}{times}", printable(&finding.sentence)));
+        let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.source.seq)).collect();
+        let width = places.iter().map(String::len).max().unwrap_or(0);
+        for (evidence, place) in finding.evidence.iter().zip(&places) {
+            let place = format!("{place:<width$} {}", time_of_day(evidence.source.at));
+            self.put("    ", &format!("{} {}", ink.faint(&place), evidence_line(evidence)));
+        }
+        self.put("    ", &format!("{} {}", ink.bold("instead:"), finding.code.instead()));
+        self.put("    ", &format!("{} {}", ink.bold("more:"), ink.code(&finding.docs())));
     }
-}
 
-fn line(text: &mut String, line: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{line}");
+    /// Names the findings that are not described, in a line for each code.
+    fn name_rest(&mut self, rest: &[(&str, &Finding)]) {
+        let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
+        codes.sort();
+        codes.dedup();
+        for code in codes {
+            let places: Vec<String> = rest
+                .iter()
+                .filter(|(_, finding)| finding.code == code)
+                .map(|(space, finding)| lock_place(space, finding))
+                .collect();
+            let named = places.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; ");
+            let more = if places.len() > MAX_NAMED { "; ..." } else { "" };
+            let count = counted(places.len() as u64, "more finding");
+            self.put("", &format!("{count} of {}: {named}{more}", code.name()));
+        }
+    }
+
+    /// Adds a line, broken where it is too long.
+    fn put(&mut self, indent: &str, line: &str) {
+        let rest = format!("{indent}      ");
+        for line in wrap(line, indent, &rest, self.width) {
+            self.lines.push_str(&line);
+            self.lines.push('\n');
+        }
+    }
 }

@@ -137,6 +137,7 @@ function tell(number) {
   if (finding.times > 1) more.push(make('p', {}, `Seen ${finding.times.toLocaleString('en')} times.`));
   if (finding.allowed !== null) more.push(make('p', { class: 'allowed' }, `Allowed: ${finding.allowed}`));
   more.push(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
+  more.push(make('p', {}, make('b', {}, 'More: '), make('code', {}, finding.more)));
   return more;
 }
 

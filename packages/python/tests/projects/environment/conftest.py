@@ -1,0 +1,3 @@
+import app  # reads the environment when it is imported
+
+assert app.CLIENT
