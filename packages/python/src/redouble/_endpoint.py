@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 from urllib.parse import quote
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Faults and gates without a name of their own.
 _numbers = itertools.count(1)
+
+_exporting = threading.Lock()
 
 
 class Endpoint:
@@ -254,12 +257,14 @@ class Endpoint:
     def export(self, path: Path) -> Path:
         """Write the journal to a file, one JSON object a line."""
         directory = self._server._directory or Path(self._server.execute("CONFIG", "GET", "dir")[1])
-        name = f"journal-export-{os.getpid()}-{next(_numbers)}.jsonl"
-        self.command("JOURNAL", "EXPORT", name)
-        if not (directory / name).exists():
-            raise RedoubleError(f"the server has written the journal to its own machine: {directory / name}")
+        # Always the same file, because the server lets its clients create only so many.
+        exported = directory / f"journal-export-{os.getpid()}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(str(directory / name), path)
+        with _exporting:
+            self.command("JOURNAL", "EXPORT", exported.name)
+            if not exported.exists():
+                raise RedoubleError(f"the server has written the journal to its own machine: {exported}")
+            shutil.copyfile(exported, path)
         return path
 
     def report(self, path: Union[str, PathLike[str]]) -> Path:
