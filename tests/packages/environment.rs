@@ -170,7 +170,8 @@ fn interpreter() -> Result<PathBuf, String> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let status = Command::new("cp").arg("-R").args([from, to]).status();
+    // Links are followed: tests that play a page link to it.
+    let status = Command::new("cp").arg("-RL").args([from, to]).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         other => Err(format!("cp {} {}: {other:?}", from.display(), to.display())),

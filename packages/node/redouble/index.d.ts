@@ -168,7 +168,7 @@ export interface Clock {
   resume(): Promise<void>;
 }
 
-export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued';
+export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued' | 'evicted';
 
 export interface JournalQuery extends Pattern {
   /** A glob for the reply, as an entry shows it. */

@@ -66,8 +66,9 @@ export { test as it };
 /** Vitest leaves workers behind when it is killed. A worker of a runner that is gone has nobody to tell its results. */
 function endWithRunner() {
   const mark = Symbol.for('redouble.vitest');
-  if (process.channel === undefined || globalThis[mark]) return;
-  globalThis[mark] = true;
+  // In the pool vmForks each test file has a global object of its own.
+  if (process.channel === undefined || process[mark]) return;
+  process[mark] = true;
   // Vitest does not let tests call process.exit.
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 }

@@ -21,7 +21,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 PROGRAMS = ["node", "npm", "npx", "sh", "env", "cat", "sleep", "kill", "true", "uname", "dirname", "basename", "sed"]
 COMPILERS = ["cc", "gcc", "clang", "make", "cargo", "rustc", "python3"]
 LIMIT = 300
@@ -408,7 +407,7 @@ def yarn_keeps_the_program_out_of_its_archives_under_plug_and_play(place: Place)
 
 @story
 def the_examples_of_the_page_do_what_it_shows(place: Place) -> None:
-    page = (ROOT / "docs" / "node.md").read_text()
+    page = (HERE / "node.md").read_text()
     folder = place.project / "page"
     folder.mkdir()
     steps = re.findall(r"\n```(\w+)( \S+)?\n(.*?)\n```", page, re.DOTALL)

@@ -67,8 +67,6 @@ fn run(command: &str, expected: &str, folder: &Path, path: &str) {
     shell.env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/packages/python/src"));
     shell.env("PYTEST_PLUGINS", "redouble.pytest_plugin").env("REDOUBLE_BINARY", env!("CARGO_BIN_EXE_redouble"));
     shell.env("NPM_CONFIG_LOGLEVEL", "error").env("NO_COLOR", "1").env_remove("REDOUBLE");
-    // The packages bring no binary here.
-    shell.env("REDOUBLE_BINARY", env!("CARGO_BIN_EXE_redouble"));
     // Test runners print colours and annotations where they believe to be in CI; the pages show neither.
     for name in ["CI", "FORCE_COLOR", "GITHUB_ACTIONS"] {
         shell.env_remove(name);

@@ -137,7 +137,7 @@ fn the_quick_start_for_vitest_does_what_it_says() {
     }
     // A copy and not a link, because it imports vitest from where it really is.
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages/node/redouble");
-    let copied = Command::new("cp").arg("-r").args([&package, &modules]).status().expect("cp");
+    let copied = Command::new("cp").arg("-r").arg(package).arg(modules).status().expect("cp");
     assert!(copied.success(), "{copied}");
     // Two files and a run.
     assert_eq!(guide::follow("quickstart-vitest.md", &folder, "lock.test.mjs", &path(None)), 3);
