@@ -51,8 +51,6 @@ def of_module(path: str):
 
     def build(binary: Path, version: str, out: Path) -> list[Path]:
         file = FOLDER / path
-        if not file.exists():
-            return []
         spec = importlib.util.spec_from_file_location(file.stem, file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
