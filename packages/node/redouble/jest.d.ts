@@ -3,7 +3,7 @@ import type { Redouble, ServerOptions, Severity, Space } from './index.js';
 /** The options of `globals.redouble` in jest's configuration. */
 export interface RunOptions extends Omit<ServerOptions, 'audit'> {
   /** A test whose commands misuse a lock fails: for findings of this severity or a worse one; `true` is `'error'`. */
-  audit?: boolean | Severity;
+  audit?: boolean | Severity | 'warn';
   /** When the space of a worker is emptied: before each test file (`'file'`), before each test, or never. */
   reset?: 'file' | 'test' | 'never';
   /** Whether each worker has a space of one server (`'space'`), or a server, so that REDIS_PORT is its own (`'server'`). */

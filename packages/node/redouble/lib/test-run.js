@@ -20,7 +20,7 @@ function runnerOptions(options = {}) {
   const { audit = false, reset = 'file', perWorker = 'space', ...server } = options;
   const level = audit === true ? 'error' : audit === 'warn' ? 'warning' : audit;
   if (level !== false && !LEVELS.includes(level)) {
-    throw new RedoubleError(`audit: ${JSON.stringify(audit)} is no level; there are true, ${LEVELS.join(', ')} and false`);
+    throw new RedoubleError(`audit: ${JSON.stringify(audit)} is no level; there are true, error, warn, note and false`);
   }
   if (!['file', 'test', 'never'].includes(reset)) {
     throw new RedoubleError(`reset: ${JSON.stringify(reset)} is not known; there are "file", "test" and "never"`);

@@ -67,7 +67,7 @@ class Finding:
     def __str__(self) -> str:
         lines = [f"{self.severity} {self.code}: {self.sentence}"]
         lines += [f"  {each}" for each in self.evidence]
-        lines += [f"  instead: {self.instead}", f"  see {self.docs}"]
+        lines += [f"  instead: {self.instead}", f"  more: {self.docs}"]
         return "\n".join(lines)
 
 

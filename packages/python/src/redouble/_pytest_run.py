@@ -23,7 +23,7 @@ from ._server import Instance, Server, Space
 _SERIOUS = {"error": 2, "warning": 1, "note": 0}
 
 # The least severity that fails a test, for each level.
-_FAILS = {"off": None, "warn": None, "error": "error", "strict": "warning"}
+_FAILS = {"off": None, "report": None, "error": "error", "warn": "warning"}
 
 
 class Watched:
@@ -81,9 +81,9 @@ class Run:
         return value if value is not None else self._config.getini(f"redouble_{name}") or None
 
     def _level(self) -> str:
-        level = str(self._setting("audit") or "warn")
+        level = str(self._setting("audit") or "report")
         if level not in _FAILS:
-            raise pytest.UsageError(f"redouble_audit is {level!r}: off, warn, error or strict")
+            raise pytest.UsageError(f"redouble_audit is {level!r}: off, report, error or warn")
         return level
 
     @property
@@ -191,7 +191,7 @@ class Run:
                 mark[name] = [*mark.get(name, ()), *([value] if isinstance(value, str) else value)] if joins else value
         level = mark.get("audit") or self._level()
         if level not in _FAILS:
-            raise pytest.UsageError(f"{item.nodeid}: audit={level!r}: off, warn, error or strict")
+            raise pytest.UsageError(f"{item.nodeid}: audit={level!r}: off, report, error or warn")
         test = getattr(item, "obj", None)
         endpoint: Any
         if self._needs_server(mark):

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ._pytest_broker import Broker
     from ._pytest_run import Run
 
-AUDIT = ("off", "warn", "error", "strict")
+AUDIT = ("off", "report", "error", "warn")
 
 _OPTIONS = {
-    "audit": "what findings of the lock auditor do: off: nothing is audited; warn (default): they are listed at the end; "
-    "error: errors fail the test whose commands caused them; strict: warnings, too",
+    "audit": "what findings of the lock auditor do: off: nothing is audited; report (default): they are listed at the end; "
+    "error: errors fail the test whose commands caused them; warn: warnings, too",
     "compat": "which server to behave as, for example redis-8.4 or valkey-9.1",
     "binary": "the program redouble; else REDOUBLE_BINARY or the installed one",
     "url": "use a server that runs already, for example redis://localhost:6379, and start none",
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "redouble(compat=None, instances=None, audit=None, allow=[], locks=[], load=[]): the server of the fixture "
-        "redouble: which server it behaves as, how many instances it has, what findings do (off, warn, error, strict), "
+        "redouble: which server it behaves as, how many instances it has, what findings do (off, report, error, warn), "
         "which findings are known (CODE GLOB REASON), which keys are locks, which files it begins with.",
     )
     config.pluginmanager.register(_Summary(config), "redouble-summary")
