@@ -126,7 +126,7 @@ def configuration(architecture: str, layer: bytes, labels: dict, created: str) -
             # OCI reserves the field for Docker; others pass over it.
             "Healthcheck": {
                 "Test": ["CMD", "redis-cli", "ping"],
-                "Interval": 10 * SECOND,
+                "Interval": SECOND,
                 "Timeout": 3 * SECOND,
                 "StartPeriod": 1 * SECOND,
                 "Retries": 3,

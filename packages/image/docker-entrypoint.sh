@@ -12,8 +12,30 @@ esac
 
 case "$1" in
     redis-server | valkey-server | */redis-server | */valkey-server)
-        # For services whose command cannot be given, as those of GitHub Actions. Quotes in it hold words together.
-        eval "set -- \"\$@\" ${REDOUBLE_ARGS:-}"
+        # For services whose command cannot be given, as those of GitHub Actions. Quotes hold words together; nothing is run.
+        rest="${REDOUBLE_ARGS:-} " word='' begun='' quote=''
+        while [ -n "$rest" ]; do
+            char=${rest%"${rest#?}"}
+            rest=${rest#?}
+            case $quote in
+                "$char") quote='' ;;
+                ?) word=$word$char ;;
+                *)
+                    case $char in
+                        [[:space:]])
+                            [ -z "$begun" ] || set -- "$@" "$word"
+                            word='' begun=''
+                            ;;
+                        \' | \") quote=$char begun=1 ;;
+                        *) word=$word$char begun=1 ;;
+                    esac
+                    ;;
+            esac
+        done
+        if [ -n "$quote" ]; then
+            echo "REDOUBLE_ARGS: a quote has no end: $REDOUBLE_ARGS" >&2
+            exit 1
+        fi
         # What the image of Valkey reads, which splits it at blanks.
         set -- "$@" ${VALKEY_EXTRA_FLAGS:-}
         ;;

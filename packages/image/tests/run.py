@@ -352,6 +352,7 @@ COMMANDS = [
     ),
     (None, {"env": ["REDOUBLE_ARGS=--maxmemory 7mb --locks 'a b*'"]}, "maxmemory", "7340032"),
     (None, {"env": ["REDOUBLE_ARGS=--locks 'a b*' --locks c"]}, "locks", '"a b*" "c"'),
+    (None, {"env": ["REDOUBLE_ARGS=--save '' --proc-title-template a;b>/tmp/x"]}, "proc-title-template", "a;b>/tmp/x"),
     (None, {"env": ["VALKEY_EXTRA_FLAGS=--maxmemory 7mb"]}, "maxmemory", "7340032"),
     (["--maxmemory", "7mb"], {"entrypoint": ["redis-server"]}, "maxmemory", "7340032"),
     (["--maxmemory", "7mb"], {"entrypoint": ["/usr/local/bin/docker-entrypoint.sh"]}, "maxmemory", "7340032"),
