@@ -28,16 +28,21 @@ class ClockInfo:
 
 
 class Frozen:
-    """What :meth:`Clock.freeze` returns: as a context manager, it lets the clock run again at the end of the block."""
+    """What :meth:`Clock.freeze` returns: as a context manager, it lets the clock run again at the end of the block.
 
-    def __init__(self, clock: Clock):
+    A clock that stood before goes on standing.
+    """
+
+    def __init__(self, clock: Clock, stood: bool):
         self._clock = clock
+        self._stood = stood
 
     def __enter__(self) -> Clock:
         return self._clock
 
     def __exit__(self, *exception: object) -> None:
-        self._clock.resume()
+        if not self._stood:
+            self._clock.resume()
 
 
 class Clock:
@@ -52,8 +57,9 @@ class Clock:
 
     def freeze(self, at: Optional[Instant] = None) -> Frozen:
         """Stop the clock, now or at a moment. ``with clock.freeze():`` lets it run again afterwards."""
+        stood = self.info().mode == "frozen"
         self._endpoint.command("CLOCK", "FREEZE", *([] if at is None else [instant(at)]))
-        return Frozen(self)
+        return Frozen(self, stood)
 
     def advance(self, duration: Duration) -> None:
         """Move the clock forward: ``advance("30s")``, ``advance(30)``, ``advance(timedelta(seconds=30))``.

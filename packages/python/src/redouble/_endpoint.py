@@ -129,8 +129,10 @@ class Endpoint:
     def execute(self, *words: Word) -> Any:
         """Send one command over a new connection, without a client library, and return the reply.
 
-        Text is decoded as UTF-8. Errors raise :class:`~redouble.CommandError`.
+        Text is decoded as UTF-8. Each call has a connection of its own, so MULTI and SUBSCRIBE need a client. Errors raise :class:`~redouble.CommandError`.
         """
+        if not words or any(word is None for word in words):
+            raise TypeError(f"a command is words, as in execute('GET', 'key'), not {words!r}")
         connection = Connection(self.host, self.port, 60.0)
         try:
             login: list[list[Word]] = [["AUTH", self.username, self.password or ""]] if self.username else []

@@ -52,10 +52,31 @@ class Watched:
         if self.level == "off":
             return []
         found: dict[tuple[object, ...], Finding] = {}
-        for each in self.endpoints()[:1]:
-            for finding in each.audit.findings(since=self.since or None, final=final):
-                found[(finding.code, finding.key, finding.server, finding.seq)] = finding
+        for finding in self._findings(final):
+            found[(finding.code, finding.key, finding.server, finding.seq)] = finding
         return list(found.values())
+
+    def _findings(self, final: bool) -> list[Finding]:
+        """Those of the first instance that can be asked: a test may have stopped others."""
+        lost: Optional[ConnectionLost] = None
+        for each in self.endpoints():
+            try:
+                return each.audit.findings(since=self.since or None, final=final)
+            except ConnectionLost as error:
+                lost = lost or error
+        if lost is not None:
+            raise lost
+        return []
+
+    def unfired(self) -> list[str]:
+        """The faults that never fired, of the instances that can be asked."""
+        names: list[str] = []
+        for each in self.endpoints():
+            try:
+                names += each.unfired_faults()
+            except ConnectionLost:
+                pass
+        return names
 
     def failing(self, findings: list[Finding]) -> list[Finding]:
         least = _FAILS[self.level]
@@ -152,7 +173,12 @@ class Run:
         for each in [*self._config.getini("redouble_env"), *self._options.redouble_env]:
             name, _, template = each.partition("=")
             values = {"url": server.url, "host": server.host, "port": server.port}
-            os.environ[name.strip()] = template.strip().format(**values) if template else self._of_name(name, server)
+            try:
+                os.environ[name.strip()] = template.strip().format(**values) if template else self._of_name(name, server)
+            except (KeyError, IndexError, ValueError) as error:
+                raise pytest.UsageError(
+                    f"redouble_env: {each!r}: a template has {{url}}, {{host}} or {{port}} in it"
+                ) from error
 
     @staticmethod
     def _of_name(name: str, server: Server) -> str:
@@ -182,6 +208,8 @@ class Run:
         marks = [mark.kwargs for mark in item.iter_markers("redouble")]
         # The nearest marker is first, and counts most; lists add up.
         mark: dict[str, Any] = {}
+        if any(each.args for each in item.iter_markers("redouble")):
+            raise pytest.UsageError(f"{item.nodeid}: the marker redouble takes names, as in redouble(audit='error')")
         for each in reversed(marks):
             unknown = set(each) - {"compat", "instances", "audit", "allow", "locks", "load"}
             if unknown:
@@ -246,6 +274,7 @@ class Run:
         before = {(each.code, each.key, each.seq) for each in watched.findings}
         late = [each for each in findings if (each.code, each.key, each.seq) not in before]
         watched.findings = findings
+        watched.sections = self._sections(watched)
         self._draw(item, watched)
         failing = [] if watched.failed else watched.failing(late)
         if failing:
@@ -298,10 +327,16 @@ class Run:
         if watched is None:
             return
         try:
-            unfired = [name for each in watched.endpoints() for name in each.unfired_faults()] if watched.owned else []
+            unfired = watched.unfired() if watched.owned else []
             watched.findings = watched.look(final=False)
-        except (ConnectionLost, ServerDied):
-            return  # the test has shut the server down
+        except (ConnectionLost, ServerDied) as error:
+            if _FAILS[watched.level]:
+                pytest.fail(
+                    f"the server has ended, so nobody can say whether this test misuses a lock ({error}); "
+                    "@pytest.mark.redouble(audit='off') is for a test that ends it on purpose",
+                    pytrace=False,
+                )
+            return
         if unfired:
             pytest.fail(f"faults that never fired: {', '.join(unfired)}", pytrace=False)
         failing = watched.failing(watched.findings)
@@ -343,11 +378,14 @@ class Run:
                 sections.append(("redouble: lock findings", "\n\n".join(map(str, findings))))
             watched.findings = findings
             for each in watched.endpoints():
-                last = [entry for entry in each.journal.recent(count) if entry.seq > watched.since]
                 several = (
                     f" of server {each.number}" if isinstance(each, Instance) and len(watched.endpoints()) > 1 else ""
                 )
-                text = "\n".join(map(str, last)) or f"(none came to {each.url})"
+                try:
+                    last = [entry for entry in each.journal.recent(count) if entry.seq > watched.since]
+                    text = "\n".join(map(str, last)) or f"(none came to {each.url})"
+                except ConnectionLost as error:
+                    text = f"({error})"
                 sections.append((f"redouble: last commands{several}", text))
         except RedoubleError as error:
             sections.append(("redouble", str(error)))

@@ -24,6 +24,11 @@ from ._words import Duration, milliseconds
 PathLike = Union[str, "os.PathLike[str]"]
 
 
+def _texts(value: Union[str, Iterable[str]]) -> tuple[str, ...]:
+    """One text, or several."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 class Server(Endpoint):
     """A server of its own, on a free port, from :meth:`start` to :meth:`stop`, or as long as a ``with`` block::
 
@@ -41,9 +46,9 @@ class Server(Endpoint):
         load: Union[PathLike, Sequence[PathLike], None] = None,
         audit: bool = True,
         journal: bool = True,
-        locks: Iterable[str] = (),
-        not_locks: Iterable[str] = (),
-        allow: Iterable[str] = (),
+        locks: Union[str, Iterable[str]] = (),
+        not_locks: Union[str, Iterable[str]] = (),
+        allow: Union[str, Iterable[str]] = (),
         password: Optional[str] = None,
         threads: Optional[int] = None,
         port: int = 0,
@@ -69,9 +74,9 @@ class Server(Endpoint):
         self.compat = compat
         self.instance_count = instances
         self.audits = audit
-        self.locks = tuple(locks)
-        self.not_locks = tuple(not_locks)
-        self.allow = tuple(allow)
+        self.locks = _texts(locks)
+        self.not_locks = _texts(not_locks)
+        self.allow = _texts(allow)
         self.server_password = password
         self._binary = None if binary is None else os.fspath(binary)
         self._start_timeout = start_timeout

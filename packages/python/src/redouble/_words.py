@@ -25,6 +25,8 @@ def milliseconds(duration: Duration) -> str:
 
 def instant(moment: Instant) -> int:
     """Milliseconds since 1970. A ``datetime`` without a time zone is local time, as everywhere in Python."""
+    if isinstance(moment, str):
+        raise TypeError(f"a moment is seconds since 1970 or a datetime, not {moment!r}")
     seconds = moment.timestamp() if isinstance(moment, datetime) else moment
     return round(seconds * 1000)
 

@@ -66,6 +66,14 @@ def pytest_configure(config: pytest.Config) -> None:
         "redouble: which server it behaves as, how many instances it has, what findings do (off, report, error, warn), "
         "which findings are known (CODE GLOB REASON), which keys are locks, which files it begins with.",
     )
+    audit = config.getoption("redouble_audit") or config.getini("redouble_audit")
+    if audit and audit not in AUDIT:
+        raise pytest.UsageError(f"redouble_audit is {audit!r}: {', '.join(AUDIT)}")
+    if not str(config.getini("redouble_commands")).isdigit():
+        raise pytest.UsageError(f"redouble_commands is {config.getini('redouble_commands')!r}: a number of commands")
+    instances = config.getoption("redouble_instances")
+    if instances is not None and instances < 1:
+        raise pytest.UsageError("--redouble-instances: at least 1")
     config.pluginmanager.register(_Summary(config), "redouble-summary")
     if hasattr(config.option, "forked"):
         config.pluginmanager.register(_BeforeFork(), "redouble-before-fork")
@@ -144,7 +152,8 @@ class _Summary:
     """What the tests have found comes with their reports, also from the workers of pytest-xdist."""
 
     def __init__(self, config: pytest.Config):
-        self._report_path: Optional[str] = config.getoption("redouble_report")
+        collects = config.getoption("collectonly", False)
+        self._report_path: Optional[str] = None if collects else config.getoption("redouble_report")
         self._is_worker = hasattr(config, "workerinput")
         self._told: list[tuple[str, dict[str, Any]]] = []
 

@@ -100,3 +100,30 @@ def test_the_report_is_a_page(redouble, tmp_path):
     redouble.audit.allow("*", "lock", "it is")
     assert redouble.report(tmp_path / "page" / "report.html").read_text().lstrip().lower().startswith("<!doctype html")
     assert '"SET"' in redouble.journal.export(tmp_path / "journal.jsonl").read_text()
+
+
+@pytest.mark.redouble(instances=3)
+@pytest.mark.parametrize("stopped", range(3))
+def test_findings_are_told_although_an_instance_is_stopped(redouble, stopped):
+    redouble.instances[stopped].stop()
+    living = redouble.instances[(stopped + 1) % 3]
+    one, other = (living.client(client_name=name) for name in ("one", "other"))
+    assert one.set("lock:r", "5f0c9a83b1d24e67b0c3d1a2f4e5d6c7", nx=True, px=1000)
+    assert not other.set("lock:r", "5f0c9a83b1d24e67b0c3d1a2f4e5d6c8", nx=True, px=1000)
+    other.delete("lock:r")
+    assert "blind-delete" in {finding.code for finding in living.audit.findings(final=True)}
+
+
+def test_a_clock_that_stood_goes_on_standing(redouble):
+    with redouble.clock.freeze():
+        with redouble.clock.freeze():
+            pass
+        assert redouble.clock.info().mode == "frozen"
+    assert redouble.clock.info().mode == "running"
+
+
+def test_what_is_no_command_is_refused(redouble):
+    with pytest.raises(TypeError):
+        redouble.execute()
+    with pytest.raises(TypeError):
+        redouble.execute("SET", "key", None)
