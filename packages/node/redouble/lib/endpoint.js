@@ -549,6 +549,9 @@ function connectRedouble(url, { directory, binary } = {}) {
   } catch {
     throw new RedoubleError(`${url} is no URL like redis://127.0.0.1:6379`);
   }
+  if (!['redis:', 'valkey:'].includes(parsed.protocol)) {
+    throw new RedoubleError(`${url} is no URL like redis://127.0.0.1:6379; redouble has no TLS`);
+  }
   const username = decodeURIComponent(parsed.username);
   const password = decodeURIComponent(parsed.password) || undefined;
   const host = parsed.hostname.replace(/^\[(.*)\]$/, '$1') || '127.0.0.1';

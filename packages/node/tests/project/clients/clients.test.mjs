@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import Redis from 'ioredis';
 import { createClient } from 'redis';
-import { startRedouble, UnusedError } from 'redouble';
+import { connectRedouble, startRedouble, UnusedError } from 'redouble';
 
 let server;
 before(async () => (server = await startRedouble({ audit: true, password: 'secret' })));
@@ -126,3 +126,9 @@ async function using(resource, body) {
     await resource[Symbol.asyncDispose]();
   }
 }
+
+test('an address that cannot be kept is refused', () => {
+  for (const url of ['rediss://127.0.0.1:6379', 'http://127.0.0.1', 'nowhere']) {
+    assert.throws(() => connectRedouble(url), /is no URL like redis:/);
+  }
+});
