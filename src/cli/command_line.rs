@@ -14,7 +14,7 @@ use lexopt::Arg;
 use super::directives::{ConfigSources, name_of, takes_next_argument};
 use super::flags::{Flag, Options, Takes, find_flag, level};
 use super::subcommand::{EXIT_STATUSES, HELP, Subcommand};
-use super::{shell_quoted, suggestions};
+use super::{redis_cli, shell_quoted, suggestions};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) enum Invocation {
     Help(Option<Subcommand>),
     /// The page about exit statuses.
     ExitStatuses,
+    /// The help of `redouble cli`.
+    ClientHelp,
     Version,
     /// An error text for a line that is neither a subcommand's nor a server's.
     Refused(String),
@@ -91,9 +93,15 @@ fn parse_help(topic: Option<&OsString>) -> Invocation {
     if topic == EXIT_STATUSES {
         return Invocation::ExitStatuses;
     }
+    if topic == redis_cli::SUBCOMMAND {
+        return Invocation::ClientHelp;
+    }
     let topic = topic.as_bytes().escape_ascii().to_string();
     let hint = match suggestions::subcommand_like(&topic) {
-        Some(HELP) | None => format!("there are {}, {EXIT_STATUSES}", Subcommand::ALL.map(Subcommand::name).join(", ")),
+        Some(HELP) | None => {
+            let names = Subcommand::ALL.map(Subcommand::name).join(", ");
+            format!("there are {names}, {}, {EXIT_STATUSES}", redis_cli::SUBCOMMAND)
+        }
         Some(name) => format!("did you mean redouble help {name}?"),
     };
     Invocation::Refused(format!("redouble help: there is no '{topic}'; {hint}"))

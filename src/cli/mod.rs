@@ -68,6 +68,7 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
         Invocation::Explain(words) => explain::explain(&words),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
         Invocation::ExitStatuses => print_line(help::exit_statuses(Screen::stdout()).trim_end()),
+        Invocation::ClientHelp => print_line(redis_cli::HELP.trim_end()),
         Invocation::Version => program.print_version(is_static),
         Invocation::Refused(reason) => print_error(reason.as_bytes()),
         Invocation::UsageError(subcommand, reason) => fail(subcommand, &reason),

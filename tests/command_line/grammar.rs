@@ -38,6 +38,7 @@ fn every_help_comes_by_each_of_its_names() {
         assert!(text.contains("redouble help exit-statuses"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 90), "{text}");
     }
+    assert!(help(&["help", "cli"]).starts_with("Usage: redis-cli "));
     let statuses = help(&["help", "exit-statuses"]);
     for word in SUBCOMMANDS {
         assert!(statuses.contains(&format!("\nredouble {word}\n")), "{statuses}");
@@ -65,7 +66,7 @@ fn what_was_mistyped_is_told_with_what_was_probably_meant() {
         (
             &["help", "port"],
             1,
-            "redouble help: there is no 'port'; there are run, explore, audit, report, explain, exit-statuses",
+            "redouble help: there is no 'port'; there are run, explore, audit, report, explain, cli, exit-statuses",
         ),
         // Directives.
         (&["--prot", "6400"], 1, "Bad directive or wrong number of arguments\nDid you mean --port?\n"),

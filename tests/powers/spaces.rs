@@ -48,6 +48,13 @@ fn two_workers_never_see_each_others_keys_not_even_when_one_deletes_everything()
 }
 
 #[test]
+fn a_space_refuses_no_connections_and_says_so() {
+    let server = spawn();
+    let refused = inside(&server, "one").ask("REDOUBLE FAULT ADD down refuse").text();
+    assert!(refused.contains("refuse is about new connections, which are in no space yet"), "{refused}");
+}
+
+#[test]
 fn every_space_has_a_clock_of_its_own() {
     let server = spawn();
     let (mut one, mut other, mut root) = (inside(&server, "one"), inside(&server, "other"), wire(&server));

@@ -28,7 +28,7 @@ use super::{messages, print_error, print_line};
 /// The word behind `redouble` for those who have no program of the name.
 pub(super) const SUBCOMMAND: &str = "cli";
 
-const HELP: &str = "\
+pub(super) const HELP: &str = "\
 Usage: redis-cli [OPTIONS] [COMMAND [ARGUMENT ...]]
 
   -h HOST            127.0.0.1 by default

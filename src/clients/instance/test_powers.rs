@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use super::Instance;
 use crate::base::duration::spell_duration;
-use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Rule, Side};
+use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Rule, Side, Verdict};
 
 impl Instance {
     /// Arms a fault. The error says why it cannot be armed.
     pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
+        if matches!(fault.verdict, Verdict::Refuse) && !self.space.is_empty() {
+            return Err(
+                "refuse is about new connections, which are in no space yet: add it outside of spaces".to_owned()
+            );
+        }
         let rule = self.control.faults.add(fault)?;
         self.update_fault_hooks();
         Ok(rule)
