@@ -194,46 +194,49 @@ impl Local {
         Some(flags).filter(|flags| !flags.no_shebang)
     }
 
+    /// Whether something is true of a request, or of one that EXEC runs: of its row and of the flags that its script declares.
+    fn any_request(
+        &self,
+        session: &Session,
+        (spec, words): (&CommandSpec, Words<'_>),
+        is_true: impl Fn(&CommandSpec, Option<ScriptFlags>) -> bool,
+    ) -> bool {
+        let is_true = |spec: &CommandSpec, words| is_true(spec, self.declared_flags(spec, words));
+        is_true(spec, words)
+            || is_exec(spec) && queued(session).any(|queued| is_true(queued.row.spec, queued.words.as_words()))
+    }
+
     /// Whether a request runs scripts whose flags allow them to take memory.
     #[cold]
     pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let may_grow =
-            |spec, words| self.declared_flags(spec, words).is_some_and(|flags| !flags.allow_oom && !flags.no_writes);
-        may_grow(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| may_grow(queued.row.spec, queued.words.as_words()))
+        self.any_request(session, (spec, words), |_, flags| {
+            flags.is_some_and(|flags| !flags.allow_oom && !flags.no_writes)
+        })
     }
 
     /// Whether a request changes data, or may do so according to its scripts' flags.
     #[cold]
     pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let writes = |spec, words| match self.declared_flags(spec, words) {
-            Some(flags) => !flags.no_writes,
-            None => may_write(spec),
-        };
-        writes(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
+        self.any_request(session, (spec, words), |spec, flags| {
+            flags.map_or_else(|| may_write(spec), |flags| !flags.no_writes)
+        })
     }
 
     /// Whether a request writes, by the flags of its commands, or of its scripts where they have some.
     #[cold]
     pub fn is_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let writes = |spec: &CommandSpec, words| match self.declared_flags(spec, words) {
-            Some(flags) => !flags.no_writes,
-            None => spec.has_flag(Flag::Write),
-        };
-        writes(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| writes(queued.row.spec, queued.words.as_words()))
+        self.any_request(session, (spec, words), |spec, flags| {
+            flags.map_or_else(|| spec.has_flag(Flag::Write), |flags| !flags.no_writes)
+        })
     }
 
     /// Whether a request is not to be answered from data that can be out of date.
     #[cold]
     pub fn needs_fresh_data(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let needs = |spec: &CommandSpec, words| match self.declared_flags(spec, words) {
-            Some(flags) => !flags.allow_stale,
-            None => !spec.flags_in(&self.instance.profile).contains(&Flag::Stale),
-        };
-        needs(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| needs(queued.row.spec, queued.words.as_words()))
+        self.any_request(session, (spec, words), |spec, flags| {
+            let is_stale_allowed = || spec.flags_in(&self.instance.profile).contains(&Flag::Stale);
+            !flags.map_or_else(is_stale_allowed, |flags| flags.allow_stale)
+        })
     }
 
     /// Checks whether a script may start, by its flags.
