@@ -5,6 +5,9 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
+// Only tests use all of it so far.
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod monitor_lines;
 mod query;
 mod record;
 mod render;
@@ -28,6 +31,9 @@ pub use entry::Event;
 pub use entry::{Child, Entry, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
+pub use monitor_lines::{MONITOR_SCRIPT, write_monitor_line};
+#[cfg(feature = "internals")]
+pub use monitor_lines::{MonitorLine, MonitorReader, MonitorSource};
 use query::NameRequest;
 pub use query::Query;
 use record::Record;
