@@ -218,8 +218,10 @@ impl AssumedData {
                 let values = command.names(1)?.into_iter().map(|key| {
                     let key = self.keys.entry(key.to_vec()).or_default();
                     // A value of another type counts as none.
-                    match key.is(Kind::String, ask) {
-                        Some(true) => key.value(ask),
+                    let is_other =
+                        key.exists(ask) && key.kind != Some(Kind::String) && (key.kind.is_some() || ask.either());
+                    match is_other {
+                        false if key.exists == Some(true) => or_error(key.is(Kind::String, ask), |_| key.value(ask)),
                         _ => Answer::Nil,
                     }
                 });
