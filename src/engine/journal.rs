@@ -13,7 +13,7 @@ use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
-use crate::powers::{ClientRecord, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
+use crate::powers::{ClientRecord, EffectOrder, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
 use crate::protocol::{OwnedWords, Words};
 use crate::spec::{CommandSpec, Group, REDACTED_REPLY, Redaction, Secrets};
 
@@ -166,6 +166,8 @@ impl Engine {
             event: None,
             at,
             real,
+            sent: None,
+            order: EffectOrder::Total,
             client: session.client.id(),
             db: session.in_flight.trace.db,
             duration: duration.unwrap_or_default(),
