@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
+use std::time::Duration;
 
 use crate::base::log::Level;
 use crate::base::profile::Profile;
@@ -342,6 +343,11 @@ impl Config {
     /// A setting of `yes` or `no`.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name) == b"yes"
+    }
+
+    /// A setting with a duration.
+    pub fn duration(&self, name: &str) -> Duration {
+        Duration::from_micros(special::micros(&self.value(name)))
     }
 
     /// A setting with a path, if it is not empty.
