@@ -20,8 +20,8 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `>> WORDS` | sends a command and reads nothing |
-//! | `@raw "bytes"` | sends bytes |
+//! | `>> WORDS` | sends a command and reads nothing; goes on when the server has it, if it is one that blocks |
+//! | `@raw "bytes"` | sends bytes; likewise |
 //! | `@read` | reads one reply, which follows |
 //! | `@messages` | reads all messages that have arrived: those before the reply to a PING |
 //! | `@closed` | the server has closed this connection |
@@ -35,7 +35,7 @@
 //! | `@compat PROFILE` | at the top: only redouble with this profile runs this file |
 //! | `@clock` | at the top: only redouble, with a frozen clock, runs this file |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, ReadError, Wire, request, split};
-use crate::support::{CHECKED_PROFILE, address, profile};
+use crate::support::{CHECKED_PROFILE, address, profile, wait_until};
 
 /// A transcript, parsed from its file.
 pub struct Transcript {
@@ -229,12 +229,14 @@ impl Transcript {
                 }
                 Action::Send(words) => {
                     let words = fill_in(words, &mut connections);
-                    connection(&mut connections, &current).send(&request(&words));
+                    let bytes = request(&words);
+                    send(connection(&mut connections, &current), &bytes, blocks(&words).then_some(address));
                     Vec::new()
                 }
                 Action::Raw(bytes) => {
                     let bytes = fill_in(std::slice::from_ref(bytes), &mut connections).concat();
-                    connection(&mut connections, &current).send(&bytes);
+                    let may_block = blocks(&raw_words(&bytes));
+                    send(connection(&mut connections, &current), &bytes, may_block.then_some(address));
                     Vec::new()
                 }
                 Action::Read => reply(connection(&mut connections, &current), step.order),
@@ -364,6 +366,51 @@ fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut KnownConne
 
 fn connection<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Wire {
     &mut known(connections, name).wire
+}
+
+/// Sends bytes. If they may block, the server to ask is given, and this returns when the client is blocked there or has
+/// been answered: what another connection sends next must not overtake them.
+fn send(wire: &mut Wire, bytes: &[u8], blocking_at: Option<SocketAddr>) {
+    let Some(server) = blocking_at else {
+        wire.send(bytes);
+        return;
+    };
+    let mut observer = Wire::connect(server);
+    let before = blocked_clients(&mut observer);
+    wire.send(bytes);
+    wait_until("a blocked client or its reply", || {
+        wire.is_readable() || !blocked_clients(&mut observer).is_subset(&before)
+    });
+    // The server has forgotten the observer when it closes the connection, so that no command counts or kills it.
+    observer.ask("QUIT");
+    assert!(observer.is_closed(), "QUIT leaves a connection open");
+}
+
+/// The ids of the clients that a server has blocked.
+fn blocked_clients(observer: &mut Wire) -> BTreeSet<String> {
+    let list = observer.ask("CLIENT LIST").text();
+    let rows = list.lines().filter_map(|row| {
+        let field = |name: &str| row.split(' ').find_map(|field| field.strip_prefix(name));
+        field("flags=")?.contains('b').then_some(field("id=")?.to_owned())
+    });
+    rows.collect()
+}
+
+/// Whether a command can block its client.
+fn blocks(words: &[Vec<u8>]) -> bool {
+    let Some((name, rest)) = words.split_first() else { return false };
+    match name.to_ascii_uppercase().as_slice() {
+        b"BLPOP" | b"BRPOP" | b"BLMPOP" | b"BLMOVE" | b"BRPOPLPUSH" | b"BZPOPMIN" | b"BZPOPMAX" | b"BZMPOP"
+        | b"WAIT" | b"WAITAOF" => true,
+        b"XREAD" | b"XREADGROUP" => rest.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK")),
+        _ => false,
+    }
+}
+
+/// The words of requests, without their lengths.
+fn raw_words(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    lines.filter(|line| !matches!(line.first(), None | Some(b'*' | b'$'))).map(<[u8]>::to_vec).collect()
 }
 
 fn reply(wire: &mut Wire, order: Order) -> Vec<String> {

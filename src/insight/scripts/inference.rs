@@ -2,6 +2,7 @@
 
 use super::assumed_data::AssumedData;
 use crate::base::profile::Profile;
+use crate::powers::{Child, Children};
 use crate::protocol::{OwnedWords, Protocol, Words, parse_integer, write_integer};
 use crate::script::symbolic::{Answer, Call, ConsistentRun, Limits, ObservedRun, SymbolicInterpreter, Word};
 use crate::spec::{Flag, LockEffect, Table};
@@ -29,6 +30,45 @@ pub struct ScriptCommand {
     pub words: Vec<Option<Vec<u8>>>,
     /// Its reply, in the protocol that scripts get; `None` if it is not known.
     pub reply: Option<Vec<u8>>,
+}
+
+impl ScriptRun {
+    /// Records the commands, if they are known. Returns whether they are.
+    pub fn record(&self, children: &mut Children) -> bool {
+        let Self::Known(commands) = self else { return false };
+        children.depth += 1;
+        for command in commands {
+            let words: OwnedWords = command.words.iter().map(|word| word.as_deref().unwrap_or_default()).collect();
+            let reply = command.reply.as_deref().unwrap_or_default();
+            children.push_partly_known(command.db, words.as_words(), command.unknown_words(), reply, None);
+        }
+        children.depth -= 1;
+        true
+    }
+
+    /// The commands as the journal has them, if they are known.
+    pub fn children(&self) -> Option<Vec<Child>> {
+        let Self::Known(commands) = self else { return None };
+        let child = |command: &ScriptCommand| {
+            let reply = command.reply.clone().unwrap_or_default();
+            Child {
+                db: command.db,
+                words: command.words.iter().map(|word| word.clone().unwrap_or_default()).collect(),
+                words_missing: command.unknown_words() as u64,
+                reply_length: reply.len() as u64,
+                reply,
+                fault: None,
+                children: Vec::new(),
+            }
+        };
+        Some(commands.iter().map(child).collect())
+    }
+}
+
+impl ScriptCommand {
+    fn unknown_words(&self) -> usize {
+        self.words.iter().filter(|word| word.is_none()).count()
+    }
 }
 
 /// A request that ran a script, with its reply.

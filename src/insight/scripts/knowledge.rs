@@ -8,6 +8,7 @@ use sha1_smol::Sha1;
 
 use super::inference::{ScriptInference, ScriptRequest, ScriptRun};
 use crate::base::profile::Profile;
+use crate::powers::{Entry, Outcome};
 use crate::protocol::{OwnedWords, Protocol, Words, split_line};
 use crate::spec::{CommandKind, ScriptCommand as Which, Table};
 
@@ -115,6 +116,26 @@ impl ScriptKnowledge {
         }
     }
 
+    /// Fills in what the script of a recorded command did, if that is missing and can be told. Learns from all commands.
+    pub fn complete(&mut self, entry: &mut Entry) {
+        if entry.words_missing > 0 || entry.outcome == Outcome::NeverRan {
+            return;
+        }
+        let words: OwnedWords = entry.words.iter().collect();
+        self.note_command(words.as_words(), &entry.reply);
+        let is_whole = entry.reply_length == entry.reply.len() as u64;
+        let is_answered = matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
+        if !entry.are_children_unknown || !is_whole || !is_answered {
+            return;
+        }
+        let protocol = if is_resp3(&entry.reply) { Protocol::Resp3 } else { Protocol::Resp2 };
+        let call = ScriptCall { words: words.as_words(), db: entry.db, reply: &entry.reply, protocol, calls: None };
+        if let Some(children) = self.run_of(&call).children() {
+            entry.children = children;
+            entry.are_children_unknown = false;
+        }
+    }
+
     fn which(&self, name: &[u8]) -> Option<Which> {
         match self.commands.find(name)?.kind {
             CommandKind::Script(which) => Some(which),
@@ -167,6 +188,12 @@ impl Texts {
         digest.make_ascii_lowercase();
         self.by_digest.get(&digest).cloned()
     }
+}
+
+/// Whether a reply can only be one of RESP3. What both protocols write alike says nothing, and needs no answer.
+fn is_resp3(reply: &[u8]) -> bool {
+    matches!(reply.first(), Some(b'_' | b'%' | b'~' | b'#' | b',' | b'(' | b'='))
+        || [b"\r\n_", b"\r\n%", b"\r\n~"].iter().any(|kind| memchr::memmem::find(reply, *kind).is_some())
 }
 
 fn digest(text: &[u8]) -> [u8; 40] {
