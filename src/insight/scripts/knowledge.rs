@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use sha1_smol::Sha1;
 
 use super::inference::{ScriptInference, ScriptRequest, ScriptRun};
+use super::known_digests::equivalent_of;
 use crate::base::profile::Profile;
 use crate::powers::{Entry, Outcome};
 use crate::protocol::{OwnedWords, Protocol, Words, split_line};
@@ -94,9 +95,10 @@ impl ScriptKnowledge {
                 self.texts.add(named);
                 self.inference.infer(&request(named, false))
             }
-            Which::EvalSha { .. } => match self.texts.find(named) {
-                Some(source) => self.inference.infer(&request(&source, false)),
-                None => self.inference.infer_without_text(call.reply),
+            Which::EvalSha { .. } => match (self.texts.find(named), equivalent_of(named)) {
+                (Some(source), _) => self.inference.infer(&request(&source, false)),
+                (None, Some(source)) => self.inference.infer(&request(source, false)),
+                (None, None) => self.inference.infer_without_text(call.reply),
             },
             Which::Function { .. } => {
                 let names =
