@@ -370,7 +370,9 @@ impl Builder {
         for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
             let target = targets.next();
             if let Some(target) = &target {
-                instance.upstream = Some(UpstreamInfo { address: target.address(), is_disposable });
+                let keeps_order = instance.config.text("upstream-order") == "exact";
+                instance.upstream =
+                    Some(UpstreamInfo { address: target.address(), is_disposable, keeps_order: keeps_order.into() });
                 if target.is_insecure() {
                     let address = target.address();
                     instance.log.warn(format!(

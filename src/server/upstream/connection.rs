@@ -195,6 +195,10 @@ impl ProxyConnection {
             }
         }
         self.poll_wait(cx, scratch);
+        if !self.input.is_empty() && self.engine.has_turn(&self.session) {
+            // A command may have waited for others on its keys.
+            self.run_held(scratch);
+        }
         loop {
             let mut has_moved = false;
             // To the client.
@@ -491,6 +495,7 @@ impl Drop for ProxyConnection {
     fn drop(&mut self) {
         self.due_alarms.extend(self.session.client.end_signal_watch());
         self.forget_passed();
+        self.engine.forget_turns(&self.session);
         let (parked, dripping) = match self.session.in_flight.wait.take().map(|wait| *wait) {
             Some(Wait::ParkedReply { reply, .. }) => (reply, 0),
             Some(Wait::Drip { reply, .. }) => (Vec::new(), reply.len()),
