@@ -17,6 +17,7 @@ use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
 use super::worker::Workers;
 use crate::base::error::CommandError;
+use crate::base::log::SparingLog;
 use crate::clients::fleet::{CLOSED, Fleet};
 use crate::clients::instance::Instance;
 use crate::clients::session::{ControlJob, Signal};
@@ -30,6 +31,9 @@ pub(super) struct Node {
     /// The world that clients enter when they connect.
     root: Arc<Engine>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    /// For what clients cause before they are let in.
+    sparing_log: SparingLog,
     workers: Arc<Workers>,
     /// The event loop that accepts connections and runs control jobs.
     main: Handle,
@@ -58,7 +62,9 @@ impl Node {
         let node = Arc::new(Self {
             number,
             root: Arc::new(root),
-            addresses: bound.iter().filter_map(BoundAddress::address).collect(),
+            addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
+            tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
+            sparing_log: SparingLog::default(),
             workers: Arc::clone(workers),
             main: main.clone(),
             bound: Mutex::new(bound),
@@ -87,8 +93,24 @@ impl Node {
         &self.root.instance
     }
 
+    /// The addresses for plain connections over TCP.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses for TLS.
+    pub(super) fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// The address that clients are told: one for TLS only if there is no other.
+    pub(super) fn main_address(&self) -> Option<SocketAddr> {
+        self.addresses.first().or(self.tls_addresses.first()).copied()
+    }
+
+    /// Logs what clients can cause as often as they like.
+    pub(super) fn log_sparingly(&self, text: &str) {
+        self.sparing_log.warn(&self.instance().log, text);
     }
 
     pub(super) fn event_loop(&self) -> &Handle {

@@ -54,8 +54,8 @@ impl TlsStream {
         Box::new(Self { state, says_goodbye: true })
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self.state, State::Accepting { .. })
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed)
     }
 
     /// The socket, unless the connection has failed.
