@@ -293,6 +293,7 @@ fn log_ready(running: &BoundServers, profile: &Profile, asked: &Ports, log: &Log
 /// Writes how a client connects with the throw-away certificates.
 fn log_tls_client(config: &Config, address: std::net::SocketAddr, log: &Log) {
     let Some(directory) = config.path("tls-self-signed") else { return };
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
     let file = |name: &str| shell_quoted(directory.join(name).as_os_str());
     let shown = match config.value("tls-auth-clients").as_slice() {
         b"yes" => format!(" --cert {} --key {}", file("client.crt"), file("client.key")),

@@ -25,6 +25,7 @@ use tokio::io::ReadBuf;
 
 use super::node::Node;
 use super::stream::Stream;
+use super::tls_stream::TLS_HANDSHAKE;
 use crate::base::clock::Alarm;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
@@ -42,8 +43,7 @@ const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
 
-/// The first bytes of a TLS connection: the type of the record and the greater number of its version.
-const TLS_HANDSHAKE: u8 = 0x16;
+/// The second byte of a TLS connection: the greater number of its version.
 const TLS_VERSION: u8 = 0x03;
 const NO_TLS_HERE: CommandError = CommandError::fixed("ERR Protocol error: TLS on a port without TLS");
 
