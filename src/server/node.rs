@@ -18,6 +18,7 @@ use super::nodes::Nodes;
 use super::upstream::Target;
 use super::worker::Workers;
 use crate::base::error::CommandError;
+use crate::base::log::SparingLog;
 use crate::clients::fleet::{CLOSED, Fleet};
 use crate::clients::instance::Instance;
 use crate::clients::session::{ControlJob, Signal};
@@ -33,6 +34,9 @@ pub(super) struct Node {
     /// The real server behind it, if there is one.
     upstream: Option<Arc<Target>>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    /// For what clients cause before they are let in.
+    sparing_log: SparingLog,
     workers: Arc<Workers>,
     /// The event loop that accepts connections and runs control jobs.
     main: Handle,
@@ -63,7 +67,9 @@ impl Node {
             number,
             root: Arc::new(root),
             upstream,
-            addresses: bound.iter().filter_map(BoundAddress::address).collect(),
+            addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
+            tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
+            sparing_log: SparingLog::default(),
             workers: Arc::clone(workers),
             main: main.clone(),
             bound: Mutex::new(bound),
@@ -96,8 +102,24 @@ impl Node {
         &self.root.instance
     }
 
+    /// The addresses for plain connections over TCP.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses for TLS.
+    pub(super) fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// The address that clients are told: one for TLS only if there is no other.
+    pub(super) fn main_address(&self) -> Option<SocketAddr> {
+        self.addresses.first().or(self.tls_addresses.first()).copied()
+    }
+
+    /// Logs what clients can cause as often as they like.
+    pub(super) fn log_sparingly(&self, text: &str) {
+        self.sparing_log.warn(&self.instance().log, text);
     }
 
     pub(super) fn event_loop(&self) -> &Handle {

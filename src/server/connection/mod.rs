@@ -25,12 +25,14 @@ use tokio::io::ReadBuf;
 
 use super::node::Node;
 use super::stream::Stream;
+use super::tls_stream::TLS_HANDSHAKE;
 use crate::base::clock::Alarm;
+use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
-use crate::protocol::{Dialect, Framer};
+use crate::protocol::{Dialect, Framer, Reply};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
@@ -40,6 +42,10 @@ const LARGE_REQUEST: usize = 32 * 1024;
 const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
+
+/// The second byte of a TLS connection: the greater number of its version.
+const TLS_VERSION: u8 = 0x03;
+const NO_TLS_HERE: CommandError = CommandError::fixed("ERR Protocol error: TLS on a port without TLS");
 
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
@@ -157,7 +163,11 @@ impl Connection {
                 State::Open => {}
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
-            let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
+            let read = match self.stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.note_failure(error))),
+                Poll::Pending => return Poll::Pending,
+            };
             // Messages from before the request precede its reply.
             self.take_signals(scratch);
             if self.state != State::Open {
@@ -168,6 +178,10 @@ impl Connection {
                 self.heed_client_limit();
             }
             let arrived = &scratch.input[..read];
+            if arrived.first() == Some(&TLS_HANDSHAKE) && self.refuses_tls(arrived, &mut scratch.output) {
+                self.queue_output(&mut scratch.output, &mut scratch.spare);
+                continue;
+            }
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
                 let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
@@ -210,6 +224,45 @@ impl Connection {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Names a client in the log that was not let in, because its TLS handshake has failed.
+    #[cold]
+    fn note_failure(&self, error: io::Error) -> io::Error {
+        if self.stream.has_failed_handshake() {
+            let reason = plain(&error);
+            let client = &self.session.client;
+            self.node.log_sparingly(&format!(
+                "Error accepting a client connection: {reason} (addr={} laddr={})",
+                client.peer(),
+                client.peer().local_address()
+            ));
+        }
+        error
+    }
+
+    /// Whether a client begins with a TLS handshake on a port without TLS. It would wait for an answer for ever, because
+    /// its hello is the beginning of a long line.
+    #[cold]
+    fn refuses_tls(&mut self, arrived: &[u8], out: &mut Vec<u8>) -> bool {
+        let client = &self.session.client;
+        let is_first = client.seen().received.load(Ordering::Relaxed) == 0 && self.input.is_empty();
+        if !is_first || !arrived.starts_with(&[TLS_HANDSHAKE, TLS_VERSION]) || self.stream.is_tls() {
+            return false;
+        }
+        let hint = match self.node.tls_addresses().first() {
+            Some(address) => format!("TLS is served on port {}", address.port()),
+            None => "to serve TLS, give --tls-port with certificates, or --tls-self-signed".to_owned(),
+        };
+        self.node.log_sparingly(&format!(
+            "A client begins with a TLS handshake on a port without TLS, so it is closed: {hint} (addr={} laddr={})",
+            client.peer(),
+            client.peer().local_address()
+        ));
+        add(&self.session.counters.input_bytes, arrived.len() as u64);
+        self.engine.answer(&mut self.session, &Reply::Error(NO_TLS_HERE), out);
+        self.state = State::Closing;
+        true
     }
 
     /// Counts the connection's memory, and closes clients if all together have too much. As in Redis, only the periodic work
