@@ -8,5 +8,6 @@
 mod bad_days;
 mod passing;
 mod place;
+mod powers;
 #[path = "../support/mod.rs"]
 mod support;
