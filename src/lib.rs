@@ -220,7 +220,9 @@ pub use insight::audit::{
     AuditFailure, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter, Severity,
     describe_findings,
 };
-pub use powers::{Child, ClientSelector, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict};
+pub use powers::{
+    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict,
+};
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
 };

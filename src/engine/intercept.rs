@@ -37,7 +37,7 @@ pub(super) struct Ran {
 impl Engine {
     /// Runs a request on the slow path.
     #[cold]
-    pub(super) fn intercept(
+    pub fn intercept(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -123,6 +123,7 @@ impl Engine {
                     ran.start = out.len();
                     ran.flow = match self.verdict_instead(session, exec, out) {
                         Some(flow) => flow,
+                        None if self.backend.upstream().is_some() => Flow::Wait(Box::new(Wait::Upstream)),
                         None => self.process_command(session, resolved, words, out, fibers),
                     };
                     if let Flow::Wait(wait) = ran.flow {

@@ -26,9 +26,10 @@ pub use gate::{Gate, Gates, Side};
 #[cfg(feature = "internals")]
 pub use journal::Event;
 pub use journal::{
-    Child, ClientRecord, CommandFeed, CommandTrace, Ending, Entry, EventKind, Follower, Item, Journal, JournalFeed,
-    LEAST_SIZE, Line, LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp,
-    StoredRecord, USUAL_SIZE, distance, exported_journal, read_journal, rendered, short_line, write_journal,
+    Child, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, EventKind, Follower, Item, Journal,
+    JournalFeed, LEAST_SIZE, Line, LockedJournal, MOST_SIZE, Outcome, Query, RawRecord, RecordHeader, RecordedLines,
+    Staging, Stamp, StoredRecord, USUAL_SIZE, distance, exported_journal, read_journal, rendered, short_line,
+    write_journal,
 };
 pub use line::line_of;
 pub use pattern::{ClientSelector, CommandInfo, Pattern};

@@ -9,6 +9,7 @@ mod grisu;
 mod inline;
 mod number;
 mod reply;
+mod reply_scanner;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, Progress, ProtocolError};
@@ -18,4 +19,5 @@ pub use number::{
     write_shortest,
 };
 pub use reply::{Bulks, LARGEST as LARGEST_REPLY, Protocol, Reply, first_error};
+pub use reply_scanner::{ReplyScanner, array_elements};
 pub use words::{OwnedWords, Span, Words, until_nul};

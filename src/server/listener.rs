@@ -1,6 +1,7 @@
 //! Accepting connections.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,17 +67,6 @@ impl Socket {
         })
     }
 
-    /// Enables keep-alive probes after this many seconds of silence. On failure the connection is served without them.
-    fn keep_alive(&self, seconds: u32) {
-        if let Self::Tcp(socket) = self
-            && seconds != 0
-        {
-            let idle = Duration::from_secs(u64::from(seconds));
-            let probe = TcpKeepalive::new().with_time(idle).with_interval((idle / 3).max(Duration::from_secs(1)));
-            let _ = SockRef::from(socket).set_tcp_keepalive(&probe.with_retries(3));
-        }
-    }
-
     /// Ends the connection with a reset (TCP RST).
     fn reset(self) {
         if let Self::Tcp(socket) = &self {
@@ -92,6 +82,15 @@ impl Socket {
             Self::Tcp(socket) => io::Write::write(&mut &socket, &out),
             Self::Unix(socket) => io::Write::write(&mut &socket, &out),
         };
+    }
+}
+
+/// Enables keep-alive probes after this many seconds of silence. On failure the connection is served without them.
+pub(super) fn keep_alive(socket: &impl AsFd, seconds: u32) {
+    if seconds != 0 {
+        let idle = Duration::from_secs(u64::from(seconds));
+        let probe = TcpKeepalive::new().with_time(idle).with_interval((idle / 3).max(Duration::from_secs(1)));
+        let _ = SockRef::from(socket).set_tcp_keepalive(&probe.with_retries(3));
     }
 }
 
@@ -133,7 +132,9 @@ fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
         // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());
     }
-    socket.keep_alive(live.keepalive.load(Ordering::Relaxed));
+    if let Socket::Tcp(socket) = &socket {
+        keep_alive(socket, live.keepalive.load(Ordering::Relaxed));
+    }
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
     node.workers().serve(socket, client, node);
 }

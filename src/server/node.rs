@@ -15,6 +15,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
+use super::upstream::Target;
 use super::worker::Workers;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet};
@@ -29,6 +30,8 @@ pub(super) struct Node {
     number: usize,
     /// The world that clients enter when they connect.
     root: Arc<Engine>,
+    /// The real server behind it, if there is one.
+    upstream: Option<Arc<Target>>,
     addresses: Vec<SocketAddr>,
     workers: Arc<Workers>,
     /// The event loop that accepts connections and runs control jobs.
@@ -51,6 +54,7 @@ impl Node {
     pub(super) fn new(
         number: usize,
         root: Engine,
+        upstream: Option<Arc<Target>>,
         bound: Vec<BoundAddress>,
         workers: &Arc<Workers>,
         main: &Handle,
@@ -58,6 +62,7 @@ impl Node {
         let node = Arc::new(Self {
             number,
             root: Arc::new(root),
+            upstream,
             addresses: bound.iter().filter_map(BoundAddress::address).collect(),
             workers: Arc::clone(workers),
             main: main.clone(),
@@ -81,6 +86,10 @@ impl Node {
 
     pub(super) fn root(&self) -> &Arc<Engine> {
         &self.root
+    }
+
+    pub(super) fn upstream(&self) -> Option<&Arc<Target>> {
+        self.upstream.as_ref()
     }
 
     pub(super) fn instance(&self) -> &Arc<Instance> {
@@ -108,7 +117,7 @@ impl Node {
     }
 
     /// Runs a control job to its end, even if its completion is not awaited.
-    pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
+    pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<Result<(), CommandError>> {
         self.main.spawn(Arc::clone(engine).run_control_job(job))
     }
 

@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
+use super::upstream::ProxyConnection;
 use crate::clients::session::{Client, Session};
 
 /// The worker threads, shared by all instances.
@@ -36,6 +37,11 @@ impl Workers {
         let mut session = Box::new(Session::new(client, user, engine.instance.stats.thread(thread)));
         let _entered = handle.enter();
         match socket.into_stream() {
+            Ok(stream) if node.upstream().is_some() => {
+                if let Some(target) = node.upstream() {
+                    handle.spawn(ProxyConnection::new(Arc::clone(node), Arc::clone(target), session, stream));
+                }
+            }
             Ok(stream) => {
                 handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }

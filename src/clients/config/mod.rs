@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
+use std::time::Duration;
 
 use crate::base::log::Level;
 use crate::base::profile::Profile;
@@ -344,6 +345,11 @@ impl Config {
         self.value(name) == b"yes"
     }
 
+    /// A setting with a duration.
+    pub fn duration(&self, name: &str) -> Duration {
+        Duration::from_micros(special::micros(&self.value(name)))
+    }
+
     /// A setting with a path, if it is not empty.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
@@ -352,6 +358,11 @@ impl Config {
     /// A setting with a list of quoted paths.
     pub fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.list(name).iter().map(|word| table::path(word)).collect()
+    }
+
+    /// The URLs of the real servers that instances stand in front of.
+    pub fn upstreams(&self) -> Vec<String> {
+        self.list("upstream").iter().map(|url| String::from_utf8_lossy(url).into_owned()).collect()
     }
 
     /// A setting with a list of quoted words.

@@ -355,6 +355,16 @@ pub(super) static TABLE: &[Directive] = &[
     custom("locks", "", special::glob).at_start().hidden(),
     custom("not-locks", "", special::glob).at_start().hidden(),
     words("audit-allow", "", special::allowance).at_start().hidden(),
+    custom("upstream", "", special::quoted).at_start().hidden(),
+    switch("upstream-disposable", "no").at_start().hidden(),
+    choice("upstream-order", "interval", &["interval", "exact"]).at_start().hidden(),
+    choice("upstream-scripts", "infer", &["infer", "monitor"]).at_start().hidden(),
+    custom("upstream-timeout", "5s", special::duration).at_start().hidden(),
+    text("upstream-ca-cert-file", "").at_start().hidden(),
+    text("upstream-cert-file", "").at_start().hidden(),
+    text("upstream-key-file", "").at_start().hidden(),
+    text("upstream-sni", "").at_start().hidden(),
+    switch("upstream-insecure", "no").at_start().hidden(),
     custom("gate-timeout", "1m", special::duration)
         .mirrored(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
         .hidden(),

@@ -50,6 +50,8 @@ pub enum Wait {
     ParkedReply { permit: Permit, reply: Vec<u8>, then: Flow },
     /// The deadline of the next part of a reply, or its release from a queue, which sends the rest; then what follows it.
     Drip { reply: Bytes, bytes: usize, every: Duration, permit: Permit, then: Flow },
+    /// The reply of the upstream server.
+    Upstream,
     /// The end of a control job that is not started yet; then this reply.
     ControlJob(ControlJob, Reply<'static>),
     /// The end of a control job; the future yields the reply.
@@ -78,6 +80,7 @@ impl fmt::Debug for Wait {
             Self::Blocked { .. } => "Blocked",
             Self::ParkedReply { .. } => "ParkedReply",
             Self::Drip { .. } => "Drip",
+            Self::Upstream => "Upstream",
             Self::ControlJob(..) => "ControlJob",
             Self::RunningJob(_) => "RunningJob",
             Self::Event(_) => "Event",

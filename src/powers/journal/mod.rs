@@ -25,7 +25,7 @@ pub use command_trace::{CommandTrace, Ending, Staging, Stamp};
 pub use distance::{distance, short_line};
 #[cfg(feature = "internals")]
 pub use entry::Event;
-pub use entry::{Child, Entry, EventKind, Item, Outcome};
+pub use entry::{Child, EffectOrder, Entry, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
 use query::NameRequest;
@@ -179,6 +179,8 @@ impl Journal {
             event: Some(kind),
             at,
             real,
+            sent: None,
+            order: EffectOrder::Total,
             client,
             db,
             duration: 0,

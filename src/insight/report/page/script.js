@@ -233,6 +233,7 @@ function tellDetails() {
 const OUTCOMES = {
   lost: ' \u2014 it ran, and the client never got this reply', 'never-ran': ' \u2014 it never ran',
   silent: ' \u2014 the client wanted no reply', queued: ' \u2014 it waited for EXEC',
+  unknown: ' \u2014 the connection to the server broke first, so nobody knows whether it ran',
 };
 
 function aboutStretch(stretch) {
