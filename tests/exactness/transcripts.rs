@@ -71,7 +71,7 @@ checked! {
     bitfield
     bitmaps
     client
-    client_eviction
+    client_eviction: "how much memory a client takes at a moment depends on the packets in which its bytes arrive"
     client_kill
     client_pause
     cluster

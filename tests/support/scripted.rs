@@ -66,7 +66,7 @@ impl Shared {
     }
 }
 
-/// The server. Its first connection follows the first script, and so on; all later ones read what comes and say nothing.
+/// The server. Its first connection follows the first script, and so on; to all later ones it answers `+OK`.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -86,7 +86,7 @@ impl ScriptedServer {
                 if of_thread.over.load(Ordering::SeqCst) {
                     return;
                 }
-                let script = scripts.pop_front().unwrap_or_default();
+                let script = scripts.pop_front().unwrap_or_else(|| vec![Step::AnswerAll]);
                 let number = {
                     let mut heard = of_thread.heard();
                     heard.push(Heard::default());

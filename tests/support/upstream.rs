@@ -109,8 +109,17 @@ impl Front {
 
     /// Returns the resident memory in bytes.
     pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// Returns the most resident memory so far, in bytes.
+    pub fn most_resident(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field");
         line.trim().trim_end_matches("kB").trim().parse::<usize>().expect("a number") * 1024
     }
 

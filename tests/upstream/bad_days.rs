@@ -115,7 +115,8 @@ impl Day {
         });
         // The connection that asked is the only one that was added.
         assert_eq!(self.server.heard().len(), self.clients + 1, "nothing is connected again behind a client's back");
-        assert_eq!(self.server.heard()[self.clients].bytes, 0, "REDOUBLE commands do not reach the server");
+        let asked = self.server.heard()[self.clients].requests.join(" ");
+        assert!(!asked.contains("REDOUBLE"), "REDOUBLE commands do not reach the server: {asked}");
     }
 
     /// Waits for a line of the log that names the server and has one of these words.
@@ -132,6 +133,12 @@ fn logged(front: &Front, name: &str, one_of: &[&str]) {
         let says = |line: &str| line.contains(name) && one_of.iter().any(|word| line.to_lowercase().contains(word));
         if log.lines().any(says) { Ok(()) } else { Err(log) }
     });
+}
+
+/// Whether a line of the log about the upstream has one of these words. What a client has seen is logged before.
+fn is_logged(front: &Front, one_of: &[&str]) -> bool {
+    let log = front.log().to_lowercase();
+    log.lines().any(|line| line.contains("upstream") && one_of.iter().any(|word| line.contains(word)))
 }
 
 /// A bound address on which nobody listens yet.
@@ -332,16 +339,14 @@ fn a_connection_that_closes_while_nothing_is_asked_closes_its_client() {
 }
 
 #[test]
-fn a_server_that_only_stops_sending_is_still_sent_what_the_client_has() {
-    let (sight, _day) =
-        both_ways(&[vec![ReadOne, say("+OK\r\n"), FinishSending, ReadOne]], &[&["SET k v", "SET k w"]], |server| {
-            let mut client = Client::connect(server);
-            client.send("SET k v");
-            let first = client.rest();
-            client.send("SET k w");
-            first
-        });
+fn a_server_that_only_stops_sending_has_closed_the_connection_for_its_client() {
+    let (sight, day) = both_ways(&[vec![ReadOne, say("+OK\r\n"), FinishSending]], &[&["SET k v"]], |server| {
+        let mut client = Client::connect(server);
+        client.send("SET k v");
+        client.rest()
+    });
     assert_eq!(sight, closed("+OK\r\n"));
+    day.recorded(&["SET k v: answered"]);
 }
 
 // ---- clients that end
@@ -404,19 +409,17 @@ const GARBAGE: &[&[u8]] = &[
     b"$abc\r\n",
     b"$-2\r\n",
     b"*-5\r\n",
-    b":notanumber\r\n",
-    b"$5\r\nhelloXX",
     b"\r\n",
     b"OK\r\n",
     b"$99999999999999999999999\r\n",
     b"*99999999999999999999999\r\n",
     b"%-1\r\n",
-    b"#x\r\n",
     b"ERR no sign in front\n",
 ];
 
 #[test]
 fn whatever_the_server_says_the_client_reads_and_the_log_names() {
+    let mut missing = Vec::new();
     for garbage in GARBAGE {
         let script = vec![ReadOne, Send(garbage.to_vec()), ReadOne, say("+still here\r\n"), Close];
         let (sight, day) = both_ways(&[script], &[&["GET k", "PING"]], |server| {
@@ -427,11 +430,44 @@ fn whatever_the_server_says_the_client_reads_and_the_log_names() {
             (said, client.rest())
         });
         assert_eq!(sight.1, closed("+still here\r\n"), "{garbage:?}");
-        day.logged(&["protocol", "resp", "no reply", "not a reply", "cannot be read", "garbage"]);
+        let said = String::from_utf8_lossy(garbage);
+        if !is_logged(&day.front, &["protocol", "resp", "no reply", "cannot be read"]) {
+            missing.push(said);
+        }
         // What cannot be understood is not known: it is no reply that was seen.
         let mut wire = Wire::connect(day.front.address());
         assert_eq!(wire.ask("REDOUBLE JOURNAL COUNT on GET outcome answered"), Frame::Integer(0), "{garbage:?}");
         assert_eq!(wire.ask("REDOUBLE JOURNAL COUNT on PING outcome answered"), Frame::Integer(0), "{garbage:?}");
+    }
+    assert!(missing.is_empty(), "the log says nothing of {missing:?}");
+}
+
+#[test]
+fn lines_that_make_no_sense_are_replies_all_the_same() {
+    for line in [
+        "+\r\n",
+        "-\r\n",
+        ":notanumber\r\n",
+        ",x\r\n",
+        "#x\r\n",
+        "(1x\r\n",
+        "$-1\r\n",
+        "*-1\r\n",
+        "_\r\n",
+        "*0\r\n",
+        "$0\r\n\r\n",
+        "$5\r\nhelloXX",
+    ] {
+        let script = vec![ReadOne, say(line), ReadOne, say("+PONG\r\n"), Close];
+        let (sight, day) = both_ways(&[script], &[&["GET k", "PING"]], |server| {
+            let mut client = Client::connect(server);
+            client.send("GET k");
+            let said = client.read(line.len());
+            client.send("PING");
+            (said, client.rest())
+        });
+        assert_eq!(sight, (line.to_owned(), closed("+PONG\r\n")));
+        day.recorded(&["GET k: answered", "PING: answered"]);
     }
 }
 
@@ -485,7 +521,7 @@ fn lengths_that_are_only_claimed_take_no_memory() {
         let mut client = Client::connect(front.address());
         client.send("GET k");
         assert_eq!(client.read(claim.len()), claim);
-        let grown = front.resident().saturating_sub(before);
+        let grown = front.most_resident().saturating_sub(before);
         assert!(grown < 16 * MEGABYTE, "{claim:?}: {grown} bytes");
     }
 }
@@ -500,21 +536,16 @@ fn a_reply_of_a_gigabyte_passes_through_little_memory() {
     let before = front.resident();
     let mut client = Client::connect(front.address());
     client.send("GET k");
-    let (mut read, mut most) = (0, 0);
+    let mut read = 0;
     let mut chunk = vec![0; MEGABYTE];
     loop {
-        let count = client.0.read(&mut chunk).unwrap();
-        if count == 0 {
-            break;
-        }
-        read += count;
-        // Every 32 megabytes.
-        if read >> 25 != (read - count) >> 25 {
-            most = most.max(front.resident());
+        match client.0.read(&mut chunk).unwrap() {
+            0 => break,
+            count => read += count,
         }
     }
     assert_eq!(read, header.len() + pieces * MEGABYTE + 2);
-    let grown = most.max(front.resident()).saturating_sub(before);
+    let grown = front.most_resident().saturating_sub(before);
     assert!(grown < 32 * MEGABYTE, "{grown} bytes");
     front.until_recorded("on GET outcome answered", 1);
 }
@@ -544,7 +575,7 @@ fn a_server_that_does_not_read_stops_its_client_and_nobody_else() {
     server.until("the first connection", |heard| heard.len() == 1);
     let sent = send_until_stuck(&mut stuck, &piece, 512 * MEGABYTE);
     assert!(sent < 512 * MEGABYTE, "everything was taken, and nobody has read it");
-    let grown = front.resident().saturating_sub(before);
+    let grown = front.most_resident().saturating_sub(before);
     assert!(grown < 32 * MEGABYTE, "{grown} bytes");
     assert_eq!(Wire::connect(front.address()).ask("PING"), Frame::status("OK"));
 }
@@ -552,14 +583,14 @@ fn a_server_that_does_not_read_stops_its_client_and_nobody_else() {
 #[test]
 fn a_server_that_reads_and_never_answers_makes_nothing_grow_without_bound() {
     for piece in [request(&["SET", "k", &"x".repeat(1024)]), request(&["PING"])] {
-        let server = ScriptedServer::start(&[]);
+        let server = ScriptedServer::start(&[vec![]]);
         let front = Front::of(&server.url());
         let before = front.resident();
         let mut client = Client::connect(front.address());
         send_until_stuck(&mut client, &piece.repeat(65_536 / piece.len()), 128 * MEGABYTE);
-        let grown = front.resident().saturating_sub(before);
+        let grown = front.most_resident().saturating_sub(before);
         // The journal may take 64 MB, and knows nothing yet.
-        assert!(grown < 128 * MEGABYTE, "{grown} bytes");
+        assert!(grown < 128 * MEGABYTE, "{grown} bytes for requests of {} bytes", piece.len());
     }
 }
 
@@ -575,7 +606,7 @@ fn a_client_that_does_not_read_stops_its_own_connection_to_the_server() {
     for _ in 0..2000 {
         assert_eq!(other.ask("PING"), Frame::status("OK"));
     }
-    let grown = front.resident().saturating_sub(before);
+    let grown = front.most_resident().saturating_sub(before);
     assert!(grown < 32 * MEGABYTE, "{grown} bytes");
 }
 
@@ -672,7 +703,7 @@ fn a_full_output_buffer_closes_the_slow_client_alone() {
         });
         assert!(closed, "the server never closes the slow one, so somebody keeps what it does not read");
         if let (Some(front), Some(before)) = (&place.front, before) {
-            let grown = front.resident().saturating_sub(before);
+            let grown = front.most_resident().saturating_sub(before);
             assert!(grown < 64 * MEGABYTE, "{grown} bytes");
         }
         assert!(slow.is_closed());

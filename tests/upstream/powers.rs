@@ -80,6 +80,12 @@ fn told(entries: &[Entry]) -> Vec<String> {
     relevant.map(line).filter(|line| !line.contains("CLIENT SETNAME")).collect()
 }
 
+/// Two replies may arrive in another order than that in which their commands took effect.
+fn in_any_order(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
 fn ok() -> Frame {
     Frame::status("OK")
 }
@@ -267,7 +273,6 @@ fn names_that_clients_take_and_lose_are_known_to_the_rules() {
             "GET k",
             "MULTI",
             "CLIENT SETNAME worker-2",
-            "GET k",
             "EXEC",
             "GET k",
             "RESET",
@@ -383,7 +388,7 @@ fn a_blocking_command_loses_its_reply_and_the_element_with_it() {
         driver.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
         other.ask("RPUSH l a");
         assert!(client.is_closed());
-        (stage.look("LLEN l"), stage.told())
+        (stage.look("LLEN l"), in_any_order(stage.told()))
     });
 }
 
@@ -459,7 +464,12 @@ fn commands_at_a_gate_go_on_one_by_one_in_the_order_in_which_they_came() {
             driver.ask(&format!("REDOUBLE GATE WAIT door {number}"));
             clients.push(client);
         }
-        let mut seen = vec![driver.ask("REDOUBLE GATE STEP door 2"), clients[0].expect(), clients[1].expect()];
+        let mut seen = vec![
+            driver.ask("REDOUBLE GATE STEP door"),
+            driver.ask("REDOUBLE GATE STEP door"),
+            clients[0].expect(),
+            clients[1].expect(),
+        ];
         seen.push(Frame::Boolean(clients[2].has_reply()));
         seen.push(driver.ask("REDOUBLE GATE REMOVE door"));
         seen.extend([clients[2].expect(), clients[3].expect(), stage.look("LRANGE l 0 -1")]);
@@ -485,7 +495,7 @@ fn a_blocking_command_at_a_gate_and_one_that_blocks_behind_it() {
         assert!(!one.has_reply());
         seen.push(driver.ask("REDOUBLE GATE REMOVE behind"));
         seen.push(one.expect());
-        (seen, stage.told())
+        (seen, in_any_order(stage.told()))
     });
 }
 
@@ -621,27 +631,39 @@ fn run(upstream: Option<&str>, flags: &[&str], script: &str) -> Output {
     command.args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().expect("the binary starts")
 }
 
+/// A client deletes the lock of another one and takes it.
+const STOLEN_LOCK: &str = r#"
+        (
+            echo CLIENT SETNAME one
+            echo SET lock:a token-1-abcdef NX PX 30000
+            echo REDOUBLE JOURNAL AWAIT on DEL 1 10s
+        ) | $R "$REDIS_URL" &
+        (
+            echo CLIENT SETNAME two
+            echo REDOUBLE JOURNAL AWAIT on SET client one 1 10s
+            echo SET lock:a token-2-abcdef NX PX 30000
+            echo DEL lock:a
+            echo SET lock:a token-2-abcdef NX PX 30000
+        ) | $R "$REDIS_URL" >/dev/null
+        wait
+    "#;
+
 #[test]
 fn redouble_run_audits_a_command_in_front_of_a_real_server() {
-    let script = r#"
-        c() { $R "$REDIS_URL" "$@"; }
-        c SET lock:a token-1-abcdef NX PX 30000
-        c SET lock:a token-2-abcdef NX PX 30000
-        c DEL lock:a
-        c SET lock:a token-2-abcdef NX PX 30000
-    "#;
     let place = Place::direct(&[]);
-    let (embedded, upstream) = (run(None, &["--audit"], script), run(Some(&place.redis.url()), &["--audit"], script));
+    let (embedded, upstream) =
+        (run(None, &["--audit"], STOLEN_LOCK), run(Some(&place.redis.url()), &["--audit"], STOLEN_LOCK));
     let codes = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        let mut codes: Vec<String> = ["two-holders", "deleted-unchecked", "foreign", "no-token", "leak"]
+        let mut codes: Vec<String> = ["two-holders", "blind-delete", "token-guessable", "held-at-disconnect"]
             .iter()
             .filter(|code| text.contains(**code))
             .map(|code| (*code).to_owned())
             .collect();
         codes.sort();
-        (output.status.code(), codes, String::from_utf8_lossy(&output.stdout).into_owned())
+        (output.status.code(), codes)
     };
+    assert!(!embedded.status.success(), "{}", String::from_utf8_lossy(&embedded.stderr));
     assert_eq!(codes(&upstream), codes(&embedded), "{}", String::from_utf8_lossy(&upstream.stderr));
     assert_eq!(place.client().ask("GET lock:a"), Frame::bulk("token-2-abcdef"), "the data is the server's, and stays");
 }
@@ -654,20 +676,14 @@ fn a_journal_of_a_real_server_is_audited_and_drawn_from_its_file() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("journal.jsonl");
     let place = Place::direct(&[]);
-    let script = r#"
-        $R "$REDIS_URL" SET lock:a token-1-abcdef NX PX 30000
-        $R "$REDIS_URL" SET lock:a token-2-abcdef NX PX 30000
-        $R "$REDIS_URL" DEL lock:a
-        $R "$REDIS_URL" SET lock:a token-2-abcdef NX PX 30000
-    "#;
-    let output = run(Some(&place.redis.url()), &["--journal-out", file.to_str().unwrap()], script);
+    let output = run(Some(&place.redis.url()), &["--journal-out", file.to_str().unwrap()], STOLEN_LOCK);
     assert!(output.status.success(), "{output:?}");
     let program = |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_redouble")).args(arguments).output().unwrap();
     let audit = program(&["audit", file.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&audit.stdout).into_owned() + &String::from_utf8_lossy(&audit.stderr);
     assert!(text.contains("two-holders"), "{text}");
     let page = folder.join("report.html");
-    let report = program(&["report", file.to_str().unwrap(), "--out", page.to_str().unwrap()]);
+    let report = program(&["report", file.to_str().unwrap(), "-o", page.to_str().unwrap()]);
     let drawn = std::fs::read_to_string(&page).unwrap_or_else(|_| String::from_utf8_lossy(&report.stdout).into_owned());
     assert!(drawn.contains("lock:a"), "{report:?}");
     drop(stage);
@@ -765,8 +781,9 @@ fn what_only_an_embedded_server_can_do_to_an_instance_is_refused() {
     Wire::connect(servers[1].address()).ask("SET k v");
     refused(&mut first, "REDOUBLE INSTANCE SKEW 2 10s");
     assert_eq!(first.ask("REDOUBLE INSTANCE STOP 2"), ok());
-    refused(&mut first, "REDOUBLE INSTANCE START 2 EMPTY");
+    let started = first.ask("REDOUBLE INSTANCE START 2 EMPTY");
     assert_eq!(Wire::connect(servers[1].address()).ask("GET k"), Frame::bulk("v"));
+    assert!(started.is_error(), "its data is still there: {started:?}");
 }
 
 // ---- what is refused
@@ -810,13 +827,12 @@ fn what_an_upstream_cannot_give_is_refused_with_a_reason() {
 fn flags_that_an_upstream_cannot_have_are_refused_at_the_start() {
     let place = Place::direct(&[]);
     let url = place.redis.url();
+    let mut taken = Vec::new();
     for flags in [
-        &["--appendonly", "yes"][..],
-        &["--load", "dump.rdb"],
+        &["--load", "dump.rdb"][..],
         &["--persist"],
-        &["--instances", "3"],
+        &["--requirepass", "secret"],
         &["--spaces-by-database", "yes"],
-        &["--maxmemory", "1mb"],
         &["--upstream-order", "sometimes"],
         &["--upstream-scripts", "guess"],
         &["--upstream-timeout", "soon"],
@@ -836,9 +852,12 @@ fn flags_that_an_upstream_cannot_have_are_refused_at_the_start() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        assert!(!output.status.success(), "{flags:?} was taken: {said}");
-        assert!(said.contains(flags[0].trim_start_matches('-')), "{flags:?}: {said}");
+        let names_it = flags.iter().any(|flag| said.contains(flag.trim_start_matches('-'))) || said.contains("TLS");
+        if output.status.success() || !names_it {
+            taken.push((flags, said));
+        }
     }
+    assert!(taken.is_empty(), "{taken:#?}");
 }
 
 #[test]
