@@ -5,6 +5,7 @@ mod listening;
 mod spaces;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -17,11 +18,11 @@ use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
 use super::upstream::Target;
 use super::worker::Workers;
-use crate::base::error::CommandError;
+use crate::base::error::{CommandError, plain};
 use crate::base::log::SparingLog;
 use crate::clients::fleet::{CLOSED, Fleet};
 use crate::clients::instance::Instance;
-use crate::clients::session::{ControlJob, Signal};
+use crate::clients::session::{ControlJob, Peer, Signal};
 use crate::engine::Engine;
 use spaces::Space;
 
@@ -120,6 +121,24 @@ impl Node {
     /// Logs what clients can cause as often as they like.
     pub(super) fn log_sparingly(&self, text: &str) {
         self.sparing_log.warn(&self.instance().log, text);
+    }
+
+    /// Names a client in the log that was not let in, because its TLS handshake has failed.
+    pub(super) fn log_failed_handshake(&self, peer: &Peer, error: &io::Error) {
+        let (reason, local) = (plain(error), peer.local_address());
+        self.log_sparingly(&format!("Error accepting a client connection: {reason} (addr={peer} laddr={local})"));
+    }
+
+    /// Names a client in the log that begins with a TLS handshake on a port without TLS.
+    pub(super) fn log_tls_hello(&self, peer: &Peer) {
+        let hint = match self.tls_addresses.first() {
+            Some(address) => format!("TLS is served on port {}", address.port()),
+            None => "to serve TLS, give --tls-port with certificates, or --tls-self-signed".to_owned(),
+        };
+        let local = peer.local_address();
+        self.log_sparingly(&format!(
+            "A client begins with a TLS handshake on a port without TLS, so it is closed: {hint} (addr={peer} laddr={local})"
+        ));
     }
 
     pub(super) fn event_loop(&self) -> &Handle {
