@@ -342,6 +342,14 @@ enum Parsed {
     Garbage,
 }
 
+/// The first frame of these bytes and its length, once it is whole.
+pub fn first_frame(bytes: &[u8]) -> Option<(Frame, usize)> {
+    match parse(bytes) {
+        Parsed::Whole(frame, length) => Some((frame, length)),
+        Parsed::Partial | Parsed::Garbage => None,
+    }
+}
+
 fn parse(bytes: &[u8]) -> Parsed {
     let mut at = 0;
     match frame(bytes, &mut at) {

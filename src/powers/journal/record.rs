@@ -87,6 +87,7 @@ pub struct RecordHeader<'a> {
     pub client: u64,
     pub db: u32,
     pub is_event: bool,
+    pub order: EffectOrder,
     /// The number of words.
     pub words: usize,
     /// The first two words.
@@ -294,6 +295,7 @@ impl<'a> Record<'a> {
             client: long(32)?,
             db: short(48)?,
             is_event: head[5] != 0,
+            order: EffectOrder::from_number(head[6]),
             words,
             first: word(0).unwrap_or_default(),
             second: word(1).unwrap_or_default(),
