@@ -44,6 +44,11 @@ pub struct Auditor {
 }
 
 impl Auditor {
+    /// The rows of all commands that may be in the journals.
+    pub fn commands(&self) -> &Table {
+        &self.commands
+    }
+
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         Self { commands, state, scripts, queued: QueuedCommands::default(), clock_moves: Vec::new(), lines: 0 }
@@ -330,7 +335,16 @@ impl Auditor {
         let count = line.words.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse().ok()).unwrap_or(0usize);
         let args = line.words.get(count.saturating_add(3)..).unwrap_or_default();
         let mut known = KnownKeys::new(|db, key: &[u8]| self.state.knowledge(line, db, key));
-        let conclusions = replies_in_script(&commands, args, &mut known);
+        let mut conclusions = replies_in_script(&commands, args, &mut known);
+        // Of some commands the reply can be known: it followed from that of the script.
+        let is_row = |command: &&NestedCommand<'_>| {
+            command.depth == 1 && command.words.first().is_some_and(|name| self.commands.find(name).is_some())
+        };
+        for (conclusion, command) in conclusions.iter_mut().zip(nested.iter().filter(is_row)) {
+            if !command.reply.is_empty() {
+                *conclusion = Conclusion::Reply(command.reply.to_vec());
+            }
+        }
         let replied: Vec<NestedCommand<'_>> = commands
             .iter()
             .zip(&conclusions)

@@ -112,10 +112,6 @@ pub fn effects_of<'a>(kind: LockEffect, command: Executed<'a, '_>) -> KeyEffects
                 let removed = if all { Some(true) } else { (count == 0).then_some(false) };
                 keys.iter().map(|key| effect(command, key, Effect::Delete { removed })).collect()
             }
-            // Of a script elsewhere it can be unknown how many keys there were; they are gone all the same.
-            _ if reply.is_empty() => {
-                words[1..].iter().map(|key| effect(command, key, Effect::Delete { removed: None })).collect()
-            }
             _ => none(),
         },
         LockEffect::DeleteIfEqual => match answer() {

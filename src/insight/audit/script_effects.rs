@@ -268,9 +268,7 @@ impl<'a> ScriptRun<'a, '_> {
         state.is_changed = true;
         // A script that takes such a lock has looked whether it is free.
         let has_looked = state.found.is_some();
-        // How often a client holds it by now can be unknown. It holds it if it took it, and goes on with what it had if not.
-        let count = answer.number().or((command.reply.is_empty() && by > 0).then_some(by));
-        if let (Some(count), true) = (count, has_looked) {
+        if let (Some(count), true) = (answer.number(), has_looked) {
             state.matched = Some(member);
             let shape = LockShape::Hash;
             let effect = match by > 0 {

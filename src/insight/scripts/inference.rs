@@ -34,6 +34,8 @@ pub struct ScriptCommand {
 
 impl ScriptRun {
     /// Records the commands, if they are known. Returns whether they are.
+    // Only the front of an upstream server has records to write to.
+    #[cfg_attr(not(feature = "internals"), allow(dead_code))]
     pub fn record(&self, children: &mut Children) -> bool {
         let Self::Known(commands) = self else { return false };
         children.depth += 1;
@@ -224,7 +226,8 @@ fn common_steps(first: &[Step], others: &[Vec<Step>]) -> Vec<Step> {
 fn is_reply_loose(effect: LockEffect) -> bool {
     matches!(
         effect,
-        LockEffect::Delete
+        LockEffect::None
+            | LockEffect::Delete
             | LockEffect::SetMember
             | LockEffect::AddMember
             | LockEffect::CountMember
@@ -239,7 +242,21 @@ fn has_written(effect: LockEffect, call: &Call) -> bool {
     let is_set = effect == LockEffect::SetByOptions;
     match call.reply {
         Answer::Error => false,
-        Answer::Integer(0) => is_reply_loose(effect),
+        Answer::Integer(0) => !matches!(
+            effect,
+            LockEffect::SetIfAbsent
+                | LockEffect::SetManyIfAbsent
+                | LockEffect::SetManyByOptions
+                | LockEffect::Expire(..)
+                | LockEffect::Persist
+                | LockEffect::RemoveMember
+                | LockEffect::RemoveField
+                | LockEffect::RenameIfAbsent
+                | LockEffect::Move
+                | LockEffect::Copy
+                | LockEffect::DeleteIfEqual
+                | LockEffect::DeleteByOptions
+        ),
         Answer::Nil if is_set => has("GET") && !has("XX"),
         Answer::Nil => effect == LockEffect::SetAndReturn,
         // The old value: the key was not free.

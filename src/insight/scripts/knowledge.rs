@@ -120,13 +120,20 @@ impl ScriptKnowledge {
 
     /// Fills in what the script of a recorded command did, if that is missing and can be told. Learns from all commands.
     pub fn complete(&mut self, entry: &mut Entry) {
-        if entry.words_missing > 0 || entry.outcome == Outcome::NeverRan {
+        let is_named = |name: &str| entry.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        let runs_script = entry.words.first().is_some_and(|name| self.which(name).is_some());
+        if entry.words_missing > 0
+            || entry.outcome == Outcome::NeverRan
+            || !(runs_script || is_named("SCRIPT") || is_named("FUNCTION"))
+        {
             return;
         }
         let words: OwnedWords = entry.words.iter().collect();
         self.note_command(words.as_words(), &entry.reply);
         let is_whole = entry.reply_length == entry.reply.len() as u64;
-        let is_answered = matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
+        let is_queued = entry.reply == b"+QUEUED\r\n";
+        let is_answered =
+            !is_queued && matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
         if !entry.are_children_unknown || !is_whole || !is_answered {
             return;
         }

@@ -9,7 +9,10 @@ mod inference;
 mod knowledge;
 mod known_digests;
 
+#[cfg(feature = "internals")]
 pub use inference::{ScriptCommand, ScriptRun};
-pub use knowledge::{ScriptCall, ScriptKnowledge};
+#[cfg(feature = "internals")]
+pub use knowledge::ScriptCall;
+pub use knowledge::ScriptKnowledge;
 #[cfg(feature = "internals")]
 pub use known_digests::KNOWN_DIGESTS;
