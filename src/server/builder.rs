@@ -18,6 +18,7 @@ use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::panics::{catch_panics, restart_after_panic};
+use super::upstream::{Target, TargetSettings, wipe_from};
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -27,7 +28,7 @@ use crate::base::profile::Profile;
 use crate::clients::acl::Acl;
 use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
-use crate::clients::instance::Instance;
+use crate::clients::instance::{Instance, UpstreamInfo};
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
@@ -44,6 +45,8 @@ pub struct Builder {
     profile: Profile,
     config: Config,
     seeds: Vec<PathBuf>,
+    /// The URLs of the real servers behind the instances, one each.
+    upstreams: Vec<String>,
     scope: Scope,
     log: Arc<Log>,
     /// The commands of the server, before its profile selects among them.
@@ -61,6 +64,7 @@ impl Default for Builder {
             profile: Profile::default(),
             config: Config::default(),
             seeds: Vec::new(),
+            upstreams: Vec::new(),
             scope: Scope::default(),
             log: Arc::new(Log::silent()),
             commands: commands::all().collect(),
@@ -83,6 +87,7 @@ impl Builder {
             instances: config.number("instances"),
             profile,
             seeds: config.paths("load"),
+            upstreams: config.upstreams(),
             scope: config.lock_scope(),
             config,
             log,
@@ -272,6 +277,28 @@ impl Builder {
         self
     }
 
+    /// Stands in front of a real server instead of having data: `redis://[[user]:password@]host[:port][/db]`, `rediss://…`
+    /// or `unix:/path`. Each client gets a connection of its own to it. Can be repeated: each URL is one instance (see
+    /// [`spawn_all`](Self::spawn_all)). The clock, spaces, and what loads or saves data are not available then.
+    pub fn upstream(mut self, url: impl Into<String>) -> Self {
+        self.upstreams.push(url.into());
+        self.instances = self.upstreams.len();
+        self
+    }
+
+    /// Allows what deletes the data of the upstream servers: [`reset`](crate::World::reset) and exploring.
+    pub fn upstream_disposable(self) -> Self {
+        self.config.assign("upstream-disposable", "yes");
+        self
+    }
+
+    /// Records the exact order of the commands on each key of an upstream server: a command waits as long as another
+    /// client's on a common key has no reply. By default the order of commands that overlap is not known.
+    pub fn upstream_exact_order(self) -> Self {
+        self.config.assign("upstream-order", "exact");
+        self
+    }
+
     /// The number of instances, 1 to 64. They listen on consecutive ports from [`port`](Self::port) on, or each on a
     /// free one. Default: 1. See [`spawn_all`](Self::spawn_all).
     pub fn instances(mut self, instances: usize) -> Self {
@@ -328,8 +355,9 @@ impl Builder {
     }
 
     /// Binds every address. No connection is served before [`BoundServers::serve`].
-    pub(crate) fn start(self) -> Result<BoundServers, Error> {
+    pub(crate) fn start(mut self) -> Result<BoundServers, Error> {
         self.check()?;
+        let targets = self.targets()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
@@ -338,7 +366,8 @@ impl Builder {
         let handlers = Handlers::new(self.commands.iter().copied());
         let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
-        let mut table = Table::new(rows, self.profile);
+        // A real server can be of any release.
+        let mut table = if targets.is_empty() { Table::new(rows, self.profile) } else { Table::of_every_profile(rows) };
         for rename in self.config.renames() {
             let refused = |error: RenameError| Error::Config(error.text().to_owned());
             table = table.rename(&rename.name, &rename.new).map_err(refused)?;
@@ -355,6 +384,7 @@ impl Builder {
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
+        let is_disposable = config.is_on("upstream-disposable");
         if let Some((files, is_made)) = config.use_self_signed().map_err(Error::Config)? {
             let action = if is_made { "were made in" } else { "are those of" };
             instance.log.notice(format!("The throw-away certificates {action} {}", files.directory().display()));
@@ -363,7 +393,21 @@ impl Builder {
         let tls_port = config.serves_tls().then(|| config.number::<u16>("tls-port"));
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
-        for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
+        let mut targets = targets.into_iter();
+        for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
+            let target = targets.next();
+            if let Some(target) = &target {
+                let keeps_order = instance.config.text("upstream-order") == "exact";
+                instance.upstream =
+                    Some(UpstreamInfo { address: target.address(), is_disposable, keeps_order: keeps_order.into() });
+                if target.is_insecure() {
+                    let address = target.address();
+                    instance.log.warn(format!(
+                        "Upstream {address}: upstream-insecure is on, so nobody checks who the server is. Anybody between \
+                         it and this program can read and change everything."
+                    ));
+                }
+            }
             let mut bound = Vec::new();
             if let Some(first) = self.port {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
@@ -396,7 +440,11 @@ impl Builder {
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
-            let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
+            let engine = match &target {
+                Some(target) => engine.in_front_of_upstream(wipe_from(target, main.handle())),
+                None => engine,
+            };
+            let node = Node::new(usize::from(number), engine, target, bound, &workers, main.handle());
             let persists = node.root().instance.config.is_on("persist");
             if persists {
                 load_kept(node.root())?;
@@ -417,6 +465,32 @@ impl Builder {
     }
 
     /// Checks the settings for this number of instances.
+    /// The real servers behind the instances; their number is that of the instances.
+    fn targets(&mut self) -> Result<Vec<Arc<Target>>, Error> {
+        let settings = TargetSettings::from_config(&self.config);
+        let target = |url: &String| Target::new(url, &settings).map(Arc::new).map_err(Error::Config);
+        let targets: Vec<_> = self.upstreams.iter().map(target).collect::<Result<_, _>>()?;
+        if targets.is_empty() {
+            return Ok(targets);
+        }
+        let config = &self.config;
+        let has_data = !self.seeds.is_empty() || config.is_on("persist") || config.is_on("spaces-by-database");
+        if has_data {
+            let text = "load, persist and spaces-by-database are about data, which the upstream server has";
+            return Err(Error::Config(text.into()));
+        }
+        if config.live().password().is_some() || config.path("aclfile").is_some() {
+            let text = "requirepass and aclfile are about users, which the upstream server has";
+            return Err(Error::Config(text.into()));
+        }
+        if self.instances != 1 && self.instances != targets.len() {
+            let (instances, upstreams) = (self.instances, targets.len());
+            return Err(Error::Config(format!("each upstream is one instance: {upstreams} are not {instances}")));
+        }
+        self.instances = targets.len();
+        Ok(targets)
+    }
+
     fn check(&self) -> Result<(), Error> {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {

@@ -13,7 +13,6 @@ use super::world::{World, refused};
 use crate::base::error::Error;
 use crate::clients::fleet::LONGEST_NAME;
 use crate::clients::instance::Instance;
-use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
 /// A running server. Dropping it stops the server and frees its port.
@@ -149,7 +148,7 @@ impl Server {
 
 /// Waits until the released commands have ended or are blocked again.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
+    worlds.iter().for_each(|engine| engine.settle_here());
 }
 
 impl Deref for Server {
@@ -198,8 +197,7 @@ impl Servers {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
         let nodes = server.world.node.nodes().map_err(refused)?;
-        server.world.engine.run_control_job_here(nodes.skew(micros));
-        Ok(())
+        server.world.engine.run_control_job_here(nodes.skew(micros)).map_err(refused)
     }
 }
 

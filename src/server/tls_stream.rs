@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{Accept, TlsAcceptor, TlsStream as Established};
 
 use crate::base::clock::Clock;
+use crate::base::error::CommandError;
 use crate::base::tls::{Peer, described};
 
 /// The longest handshake of a client, in real time. Redis waits for ever.
@@ -20,6 +21,15 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The first byte of a TLS connection: the type of its first record.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
+/// The second byte: the greater number of its version.
+const TLS_VERSION: u8 = 0x03;
+/// The answer to a TLS handshake on a port without TLS.
+pub(super) const NO_TLS_HERE: CommandError = CommandError::fixed("ERR Protocol error: TLS on a port without TLS");
+
+/// Whether a client's first bytes begin a TLS handshake.
+pub(super) fn is_tls_hello(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[TLS_HANDSHAKE, TLS_VERSION])
+}
 
 /// The reply to a plain request.
 const PLAIN_ON_TLS: &[u8] = b"-ERR Protocol error: a request without TLS on a port for TLS\r\n";

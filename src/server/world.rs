@@ -125,7 +125,18 @@ impl World {
     }
 
     fn run(&self, job: ControlJob) {
-        self.engine().run_control_job_here(job);
+        let engine = self.engine();
+        if let Some(upstream) = &engine.instance.upstream {
+            let deletes = job == ControlJob::Reset;
+            assert!(deletes, "keys expire by the clock of the upstream server, which this server cannot move");
+            assert!(
+                upstream.is_disposable,
+                "this deletes the data of the upstream server, which upstream_disposable allows"
+            );
+        }
+        if let Err(error) = engine.run_control_job_here(job) {
+            panic!("{}", String::from_utf8_lossy(error.line()));
+        }
     }
 }
 

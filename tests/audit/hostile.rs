@@ -4,7 +4,7 @@
 use redouble::internals::{
     Auditor, Event, EventKind, Item, JournalLine, Scope, auditor, command_table, render, report_html, report_text,
 };
-use redouble::{Child, Entry, Outcome, Severity};
+use redouble::{Child, EffectOrder, Entry, Outcome, Severity};
 
 use crate::support::Dice;
 
@@ -262,6 +262,8 @@ impl Tale {
             seq,
             at,
             real,
+            sent: None,
+            order: EffectOrder::Total,
             duration: self.one(&[0, 20, u64::MAX]),
             held_after: self.one(&[None, None, None, Some(0), Some(50_000), Some(u64::MAX)]),
             client,
@@ -286,6 +288,7 @@ impl Tale {
             gates: Vec::new(),
             children: if has_children { self.children(0) } else { Vec::new() },
             children_missing: 0,
+            are_children_unknown: false,
         }))
     }
 }
@@ -376,6 +379,8 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             seq,
             at,
             real: at,
+            sent: None,
+            order: EffectOrder::Total,
             duration: 1,
             held_after: None,
             client,
@@ -391,6 +396,7 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             gates: Vec::new(),
             children: Vec::new(),
             children_missing: 0,
+            are_children_unknown: false,
         }));
         auditor.process_line(&JournalLine::item(1, &item));
     };

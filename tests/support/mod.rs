@@ -11,6 +11,8 @@
 pub mod certificates;
 pub mod no_harness;
 pub mod process;
+pub mod scripted;
+pub mod upstream;
 pub mod wire;
 
 use std::fmt::{Debug, Display};

@@ -168,7 +168,7 @@ export interface Clock {
   resume(): Promise<void>;
 }
 
-export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued' | 'evicted';
+export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued' | 'evicted' | 'unknown';
 
 export interface JournalQuery extends Pattern {
   /** A glob for the reply, as an entry shows it. */
@@ -196,6 +196,9 @@ export interface JournalEntry {
   seq: number;
   timeUs: number;
   realTimeUs: number;
+  /** When an upstream server was sent it; null for what ran in this server. */
+  sentUs: number | null;
+  order: 'total' | 'exact' | 'interval';
   durationUs: number;
   heldAfterUs: number | null;
   client: number;
@@ -213,6 +216,8 @@ export interface JournalEntry {
   gates: string[];
   children: JournalChild[];
   childrenMissing: number;
+  /** `no` if it is unknown what EXEC or a script ran: `children` is empty then. */
+  childrenKnown: 'yes' | 'no';
 }
 
 export interface JournalInfo {

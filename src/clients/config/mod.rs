@@ -381,6 +381,11 @@ impl Config {
         self.list(name).iter().map(|word| table::path(word)).collect()
     }
 
+    /// The URLs of the real servers that instances stand in front of.
+    pub fn upstreams(&self) -> Vec<String> {
+        self.list("upstream").iter().map(|url| String::from_utf8_lossy(url).into_owned()).collect()
+    }
+
     /// A setting with a list of quoted words.
     fn list(&self, name: &str) -> Vec<Vec<u8>> {
         crate::protocol::split_line(&self.value(name)).unwrap_or_default()

@@ -34,7 +34,7 @@ const QUERY: &str = joined!(
     " ",
     [
         PATTERN,
-        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED>] [FAULT name] [CHILDREN] [SINCE seq]"
+        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED | UNKNOWN>] [FAULT name] [CHILDREN] [SINCE seq]"
     ]
 );
 const LIST: &str = joined!(" ", ["LIST", QUERY, "[LIMIT number]"]);
@@ -344,6 +344,8 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("seq"), count(entry.seq)),
         (text("time-us"), Reply::Integer(entry.at)),
         (text("real-time-us"), Reply::Integer(entry.real)),
+        (text("sent-us"), entry.sent.map_or(Reply::Null, Reply::Integer)),
+        (text("order"), text(entry.order.name())),
         (text("duration-us"), count(entry.duration)),
         (text("held-after-us"), entry.held_after.map_or(Reply::Null, count)),
         (text("client"), count(entry.client)),
@@ -360,6 +362,7 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("gates"), strings(entry.gates)),
         (text("children"), children(entry.children)),
         (text("children-missing"), count(entry.children_missing)),
+        (text("children-known"), text(if entry.are_children_unknown { "no" } else { "yes" })),
     ];
     fields.extend(further);
     Reply::Map(fields)

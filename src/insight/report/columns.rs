@@ -244,6 +244,7 @@ fn answer(entry: &Entry) -> String {
         Outcome::Silent => "(no reply)".to_owned(),
         Outcome::Queued => "(queued)".to_owned(),
         Outcome::Evicted => "(evicted)".to_owned(),
+        Outcome::Unknown => "(unknown)".to_owned(),
     };
     format!(" \u{2192} {answer}")
 }

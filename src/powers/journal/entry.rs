@@ -16,11 +16,14 @@ pub enum Outcome {
     Queued = 4,
     /// It is no command: the server evicted a key.
     Evicted = 5,
+    /// It was sent to an upstream server, and the connection broke before the reply: it may have run, or not.
+    Unknown = 6,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued, Self::Evicted];
+    pub const ALL: [Self; 7] =
+        [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued, Self::Evicted, Self::Unknown];
 
     /// As it is written on the wire.
     pub fn name(self) -> &'static str {
@@ -31,11 +34,43 @@ impl Outcome {
             Self::Silent => "silent",
             Self::Queued => "queued",
             Self::Evicted => "evicted",
+            Self::Unknown => "unknown",
         }
     }
 
     pub(super) fn from_number(number: u8) -> Self {
         Self::ALL.into_iter().find(|outcome| *outcome as u8 == number).unwrap_or(Self::Answered)
+    }
+}
+
+/// What is known about when a command took effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EffectOrder {
+    /// It took effect at its time, and sequence numbers are the order of effects.
+    #[default]
+    Total = 0,
+    /// It took effect between `sent` and its time. For each of its keys, sequence numbers are the order of effects.
+    Exact = 1,
+    /// It took effect between `sent` and its time; so did others whose intervals overlap, in any order.
+    Interval = 2,
+}
+
+impl EffectOrder {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Total, Self::Exact, Self::Interval];
+
+    /// As it is written on the wire and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Exact => "exact",
+            Self::Interval => "interval",
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Self {
+        Self::ALL.into_iter().find(|order| *order as u8 == number).unwrap_or_default()
     }
 }
 
@@ -46,8 +81,12 @@ pub struct Entry {
     pub seq: u64,
     /// When it took effect on the server's clock, in microseconds since 1970.
     pub at: i64,
-    /// When it took effect in real time.
+    /// When it took effect in real time; of a command to an upstream server, when the reply had arrived.
     pub real: i64,
+    /// When an upstream server was sent the command, in microseconds of real time.
+    pub sent: Option<i64>,
+    /// Whether it took effect at its time, or some time after it was sent.
+    pub order: EffectOrder,
     /// From its arrival to its reply, in microseconds of real time.
     pub duration: u64,
     /// From its effect to its reply, in microseconds of real time, if a fault or a gate could hold it up.
@@ -78,6 +117,8 @@ pub struct Entry {
     pub children: Vec<Child>,
     /// How many of those were not kept.
     pub children_missing: u64,
+    /// Whether it is unknown what it ran, if it is EXEC or a script: `children` is empty then.
+    pub are_children_unknown: bool,
 }
 
 /// What kind of event happened to the server or to a connection.

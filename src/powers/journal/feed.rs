@@ -114,6 +114,7 @@ impl JournalFeed {
             Outcome::NeverRan => " (never ran)",
             Outcome::Silent => " (without a reply)",
             Outcome::Evicted => " (evicted)",
+            Outcome::Unknown => " (it is unknown whether it ran)",
         };
         let mut line = format!("#{} {} {place} {command}{outcome}{fault}", entry.seq, time_of_day(entry.at));
         add_children(&mut line, &entry.children, 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
+use super::entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
 use super::render::rendered;
 use crate::base::files;
 use crate::base::text::utf8_or_escaped;
@@ -19,6 +19,11 @@ struct Line {
     seq: u64,
     time_us: i64,
     real_time_us: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent_us: Option<i64>,
+    /// Absent for the total order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'static str>,
     duration_us: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     held_after_us: Option<u64>,
@@ -47,7 +52,9 @@ struct CommandFields {
     raw_hex: Option<String>,
     reply_length: u64,
     fault: Option<String>,
-    children: Vec<NestedLine>,
+    /// Absent if they are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<Vec<NestedLine>>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +89,8 @@ struct AnyLine {
     seq: u64,
     time_us: i64,
     real_time_us: Option<i64>,
+    sent_us: Option<i64>,
+    order: Option<String>,
     #[serde(default)]
     duration_us: u64,
     held_after_us: Option<u64>,
@@ -105,8 +114,7 @@ struct AnyLine {
     fault: Option<String>,
     #[serde(default)]
     gates: Vec<String>,
-    #[serde(default)]
-    children: Vec<AnyNestedLine>,
+    children: Option<Vec<AnyNestedLine>>,
     #[serde(default)]
     children_missing: u64,
     event: Option<String>,
@@ -227,11 +235,20 @@ impl AnyLine {
                 .find(|outcome| outcome.name() == name)
                 .ok_or_else(|| format!("there is no outcome '{name}'"))?,
         };
+        let order = match &self.order {
+            None => EffectOrder::Total,
+            Some(name) => EffectOrder::ALL
+                .into_iter()
+                .find(|order| order.name() == name)
+                .ok_or_else(|| format!("there is no order '{name}'"))?,
+        };
         let reply = bytes(self.raw, self.raw_hex.as_deref())?;
         Ok(Entry {
             seq: self.seq,
             at: self.time_us,
             real: self.real_time_us.unwrap_or(self.time_us),
+            sent: self.sent_us,
+            order,
             duration: self.duration_us,
             held_after: self.held_after_us,
             client: self.client,
@@ -245,7 +262,8 @@ impl AnyLine {
             outcome,
             fault: self.fault,
             gates: self.gates,
-            children: self.children.into_iter().map(AnyNestedLine::child).collect::<Result<_, _>>()?,
+            are_children_unknown: self.children.is_none(),
+            children: self.children.into_iter().flatten().map(AnyNestedLine::child).collect::<Result<_, _>>()?,
             children_missing: self.children_missing,
         })
     }
@@ -318,7 +336,7 @@ fn exported(items: &[Item]) -> Vec<u8> {
 
 impl CommandFields {
     /// The fields of a command that was kept whole.
-    fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child]) -> Self {
+    fn of(words: &[Vec<u8>], reply: &[u8], children: &[Child], are_children_unknown: bool) -> Self {
         Self {
             command: words.iter().map(|word| readable(word)).collect(),
             command_hex: hex_of_all(words),
@@ -328,7 +346,7 @@ impl CommandFields {
             raw_hex: hex_if_needed(reply),
             reply_length: reply.len() as u64,
             fault: None,
-            children: children.iter().map(line_inside).collect(),
+            children: (!are_children_unknown).then(|| children.iter().map(line_inside).collect()),
         }
     }
 }
@@ -338,6 +356,8 @@ fn line(entry: &Entry) -> Line {
         seq: entry.seq,
         time_us: entry.at,
         real_time_us: entry.real,
+        sent_us: entry.sent,
+        order: (entry.order != EffectOrder::Total).then(|| entry.order.name()),
         duration_us: entry.duration,
         held_after_us: entry.held_after,
         client: entry.client,
@@ -348,7 +368,7 @@ fn line(entry: &Entry) -> Line {
             command_missing: entry.words_missing,
             reply_length: entry.reply_length,
             fault: entry.fault.clone(),
-            ..CommandFields::of(&entry.words, &entry.reply, &entry.children)
+            ..CommandFields::of(&entry.words, &entry.reply, &entry.children, entry.are_children_unknown)
         },
         outcome: entry.outcome.name(),
         gates: entry.gates.clone(),
@@ -379,7 +399,7 @@ fn line_inside(child: &Child) -> NestedLine {
             command_missing: child.words_missing,
             reply_length: child.reply_length,
             fault: child.fault.clone(),
-            ..CommandFields::of(&child.words, &child.reply, &child.children)
+            ..CommandFields::of(&child.words, &child.reply, &child.children, false)
         },
     }
 }
@@ -419,6 +439,8 @@ mod tests {
             seq: 7,
             at: 1,
             real: 2,
+            sent: Some(1),
+            order: EffectOrder::Interval,
             duration: 3,
             held_after: None,
             client: 4,
@@ -434,6 +456,7 @@ mod tests {
             gates: Vec::new(),
             children: Vec::new(),
             children_missing: 0,
+            are_children_unknown: false,
         };
         let item = Item::Command(Box::new(entry));
         let text = String::from_utf8(exported(std::slice::from_ref(&item))).unwrap();
@@ -443,6 +466,27 @@ mod tests {
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
         assert_eq!(read, [item]);
+    }
+
+    #[test]
+    fn what_an_upstream_server_did_is_read_as_it_was_written() {
+        let line =
+            r#"{"seq":3,"time_us":9,"sent_us":5,"order":"exact","client":4,"command":["EVALSHA"],"outcome":"unknown"}"#;
+        let read = |text: &str| {
+            let mut items = Vec::new();
+            read_journal(text.as_bytes(), |item| items.push(item)).map(|()| items).map_err(|error| error.to_string())
+        };
+        let items = read(line).unwrap();
+        let Item::Command(entry) = &items[0] else { panic!("{items:?}") };
+        assert_eq!((entry.sent, entry.order, entry.outcome), (Some(5), EffectOrder::Exact, Outcome::Unknown));
+        assert!(entry.are_children_unknown);
+        let text = String::from_utf8(exported(&items)).unwrap();
+        assert!(text.contains(r#""sent_us":5,"order":"exact","#) && !text.contains("children\""), "{text}");
+        assert_eq!(read(&text), Ok(items));
+        // A script that ran nothing is another matter.
+        let known = read(&line.replace("}", r#","children":[]}"#)).unwrap();
+        assert!(matches!(&known[0], Item::Command(entry) if !entry.are_children_unknown));
+        assert!(read(&line.replace("exact", "any")).unwrap_err().contains("there is no order 'any'"));
     }
 
     #[test]

@@ -5,6 +5,11 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
+// Only tests use all of it so far.
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod monitor_lines;
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod monitored_scripts;
 mod query;
 mod record;
 mod render;
@@ -25,13 +30,18 @@ pub use command_trace::{CommandTrace, Ending, Staging, Stamp};
 pub use distance::{distance, short_line};
 #[cfg(feature = "internals")]
 pub use entry::Event;
-pub use entry::{Child, Entry, EventKind, Item, Outcome};
+pub use entry::{Child, EffectOrder, Entry, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
+pub use monitor_lines::{MONITOR_SCRIPT, write_monitor_line};
+#[cfg(feature = "internals")]
+pub use monitor_lines::{MonitorLine, MonitorReader, MonitorSource};
+#[cfg(feature = "internals")]
+pub use monitored_scripts::MonitoredScripts;
 use query::NameRequest;
 pub use query::Query;
 use record::Record;
-pub use record::{Line, RecordHeader};
+pub use record::{Children, Line, RecordHeader};
 pub use render::rendered;
 pub use ring::{ClientRecord, RawRecord, StoredRecord};
 
@@ -179,6 +189,8 @@ impl Journal {
             event: Some(kind),
             at,
             real,
+            sent: None,
+            order: EffectOrder::Total,
             client,
             db,
             duration: 0,

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::entry::{EventKind, Outcome};
+use super::entry::{EffectOrder, EventKind, Outcome};
 use crate::protocol::{OwnedWords, Span, Words};
 
 /// The most words of a command that are kept, the most bytes of words, and the most bytes of the reply.
@@ -21,6 +21,8 @@ const MOST_INSIDE: usize = 64 * 1024;
 const HEAD: usize = 72;
 /// Stands for no holding time.
 const NOT_HELD: u64 = u64::MAX;
+/// Stands for no time of sending.
+const NOT_SENT: i64 = i64::MIN;
 /// The offset of the duration in the head.
 const DURATION: usize = 40;
 const HEAD_INSIDE: usize = 32;
@@ -33,6 +35,11 @@ pub struct Line<'a> {
     /// When it took effect: on the server's clock and in real time, in microseconds since 1970.
     pub at: i64,
     pub real: i64,
+    /// When an upstream server was sent the command, in microseconds of real time; `at` and `real` are when its reply had
+    /// arrived then.
+    pub sent: Option<i64>,
+    /// [`EffectOrder::Total`] for what ran here.
+    pub order: EffectOrder,
     pub client: u64,
     pub db: u32,
     /// In microseconds of real time.
@@ -44,7 +51,14 @@ pub struct Line<'a> {
     pub held_after: Option<u64>,
     pub fault: Option<&'a str>,
     pub gates: &'a [Box<str>],
+    /// `None` from an upstream server, which is any other order than the total one: it is unknown what EXEC or a script ran.
     pub children: Option<&'a Children>,
+}
+
+impl Line<'_> {
+    fn are_children_unknown(&self) -> bool {
+        self.order != EffectOrder::Total && self.children.is_none()
+    }
 }
 
 /// A decoded record. Borrows from the ring.
@@ -58,6 +72,9 @@ pub struct Record<'a> {
     pub db: u32,
     pub duration: u64,
     pub outcome: Outcome,
+    pub order: EffectOrder,
+    /// Whether it is unknown what EXEC or a script ran.
+    pub are_children_unknown: bool,
     kept: Payload<'a>,
     rest: &'a [u8],
 }
@@ -70,6 +87,7 @@ pub struct RecordHeader<'a> {
     pub client: u64,
     pub db: u32,
     pub is_event: bool,
+    pub order: EffectOrder,
     /// The number of words.
     pub words: usize,
     /// The first two words.
@@ -140,8 +158,15 @@ impl Children {
 
     /// Appends a command that has ended.
     pub fn push(&mut self, db: u32, words: Words<'_>, reply: &[u8], fault: Option<&str>) {
+        self.push_partly_known(db, words, 0, reply, fault);
+    }
+
+    /// As [`push`](Self::push), for a command of which not all is known: a word that is not is empty, and counts as missing
+    /// bytes; so is a reply.
+    pub fn push_partly_known(&mut self, db: u32, words: Words<'_>, unknown: usize, reply: &[u8], fault: Option<&str>) {
         let mut short = OwnedWords::default();
         let (words, missing) = shortened(words, MOST_BYTES_INSIDE, &mut short);
+        let missing = missing.saturating_add(unknown);
         let (stretch, spans) = words.stretch();
         let kept = &reply[..reply.len().min(MOST_BYTES_INSIDE)];
         let fault = fault.unwrap_or_default();
@@ -183,7 +208,8 @@ impl<'a> Record<'a> {
         let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
         let size = HEAD + spans.len() * 8 + stretch.len() + reply.len();
         put(0, &number(size).to_le_bytes());
-        put(4, &[line.outcome as u8, line.event.map_or(0, |kind| kind as u8)]);
+        let flags = [line.order as u8, u8::from(line.are_children_unknown())];
+        put(4, &[line.outcome as u8, line.event.map_or(0, |kind| kind as u8), flags[0], flags[1]]);
         put(8, &line.seq.to_le_bytes());
         put(16, &line.at.to_le_bytes());
         put(24, &line.real.to_le_bytes());
@@ -199,7 +225,8 @@ impl<'a> Record<'a> {
         write_spans(out, spans);
         out.extend_from_slice(stretch);
         out.extend_from_slice(reply);
-        if line.fault.is_some() || !line.gates.is_empty() || line.children.is_some_and(|inside| !inside.is_empty()) {
+        let has_children = line.children.is_some_and(|inside| !inside.is_empty());
+        if line.fault.is_some() || !line.gates.is_empty() || has_children || line.sent.is_some() {
             Self::write_rest(line, start, out);
         }
     }
@@ -210,6 +237,7 @@ impl<'a> Record<'a> {
         out.extend(number(line.gates.len()).to_le_bytes());
         line.gates.iter().for_each(|gate| write_name(gate, out));
         out.extend(line.held_after.map_or(NOT_HELD, |held| held.min(NOT_HELD - 1)).to_le_bytes());
+        out.extend(line.sent.unwrap_or(NOT_SENT).to_le_bytes());
         let children = line.children.map_or((&[][..], 0), |children| (children.bytes.as_slice(), children.left_out));
         out.extend(children.1.to_le_bytes());
         out.extend_from_slice(children.0);
@@ -222,13 +250,18 @@ impl<'a> Record<'a> {
         let mut head = Bytes(bytes);
         let size = head.u32()? as usize;
         let mut rest = Bytes(bytes.get(4..size)?);
-        let &[outcome, event, ..] = rest.take(4)? else { return None };
+        let &[outcome, event, order, are_children_unknown] = rest.take(4)? else { return None };
         let (outcome, event) = (Outcome::from_number(outcome), EventKind::from_number(event));
+        let (order, are_children_unknown) = (EffectOrder::from_number(order), are_children_unknown != 0);
         let (seq, at, real) = (rest.u64()?, rest.u64()?.cast_signed(), rest.u64()?.cast_signed());
         let (client, duration, db) = (rest.u64()?, rest.u64()?, rest.u32()?);
         let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
         let kept = Payload::read(&mut rest, lengths)?;
-        Some((Self { seq, event, at, real, client, db, duration, outcome, kept, rest: rest.0 }, size))
+        let rest = rest.0;
+        Some((
+            Self { seq, event, at, real, client, db, duration, outcome, order, are_children_unknown, kept, rest },
+            size,
+        ))
     }
 
     /// The size in bytes of the first of some records, its sequence number and its real time.
@@ -262,6 +295,7 @@ impl<'a> Record<'a> {
             client: long(32)?,
             db: short(48)?,
             is_event: head[5] != 0,
+            order: EffectOrder::from_number(head[6]),
             words,
             first: word(0).unwrap_or_default(),
             second: word(1).unwrap_or_default(),
@@ -305,9 +339,14 @@ impl<'a> Record<'a> {
 
     /// From its effect to its reply, if that was kept.
     pub fn held_after(&self) -> Option<u64> {
-        let mut rest = self.after_fault()?;
-        rest.names()?;
-        rest.u64().filter(|held| *held != NOT_HELD)
+        self.after_gates()?.u64().filter(|held| *held != NOT_HELD)
+    }
+
+    /// When an upstream server was sent the command, in microseconds of real time.
+    pub fn sent(&self) -> Option<i64> {
+        let mut rest = self.after_gates()?;
+        rest.u64()?;
+        Some(rest.u64()?.cast_signed()).filter(|sent| *sent != NOT_SENT)
     }
 
     /// The commands that it ran, in the order in which they ended, and how many of those were not kept.
@@ -321,9 +360,15 @@ impl<'a> Record<'a> {
         Some(rest)
     }
 
-    fn read_nested(&self) -> Option<(Vec<NestedCommand<'a>>, u32)> {
+    fn after_gates(&self) -> Option<Bytes<'a>> {
         let mut rest = self.after_fault()?;
         rest.names()?;
+        Some(rest)
+    }
+
+    fn read_nested(&self) -> Option<(Vec<NestedCommand<'a>>, u32)> {
+        let mut rest = self.after_gates()?;
+        rest.u64()?;
         rest.u64()?;
         let left_out = rest.u32()?;
         let mut inside = Vec::new();

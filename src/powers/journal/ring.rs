@@ -317,13 +317,15 @@ impl StoredRecord<'_> {
 
     /// The whole entry.
     pub fn entry(&self) -> Entry {
-        let Record { seq, at, real, client, db, duration, outcome, .. } = self.record;
+        let Record { seq, at, real, client, db, duration, outcome, order, are_children_unknown, .. } = self.record;
         let kept = self.record.kept();
         let (inside, left_out) = self.record.nested();
         Entry {
             seq,
             at,
             real,
+            sent: self.record.sent(),
+            order,
             duration,
             held_after: self.record.held_after(),
             client,
@@ -339,6 +341,7 @@ impl StoredRecord<'_> {
             gates: self.record.gates().into_iter().map(text).collect(),
             children: tree(inside),
             children_missing: left_out.into(),
+            are_children_unknown,
         }
     }
 }

@@ -16,6 +16,8 @@ struct Sent {
     fault: Option<String>,
     gates: Vec<String>,
     inside: Vec<(u8, Vec<Vec<u8>>)>,
+    /// When an upstream server was sent it.
+    upstream: Option<(i64, EffectOrder)>,
 }
 
 fn keep(journal: &Journal, sent: &[Sent]) {
@@ -34,6 +36,8 @@ fn keep(journal: &Journal, sent: &[Sent]) {
             event: None,
             at: seq as i64 * 10,
             real: seq as i64 * 20,
+            sent: sent.upstream.map(|(sent, _)| sent),
+            order: sent.upstream.map(|(_, order)| order).unwrap_or_default(),
             client: sent.client,
             db: sent.db,
             duration: seq,
@@ -43,7 +47,7 @@ fn keep(journal: &Journal, sent: &[Sent]) {
             held_after: sent.fault.is_some().then_some(seq),
             fault: sent.fault.as_deref(),
             gates: &gates,
-            children: Some(&children),
+            children: (sent.upstream.is_none() || !children.is_empty()).then_some(&children),
         });
     }
     journal.append(&mut staging);
@@ -56,7 +60,7 @@ fn all(journal: &Journal) -> Vec<Entry> {
 fn sent(client: u64, words: &str) -> Sent {
     let words = words.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let (reply, gates, inside) = (b"+OK\r\n".to_vec(), Vec::new(), Vec::new());
-    Sent { client, db: 0, words, reply, fault: None, gates, inside }
+    Sent { client, db: 0, words, reply, fault: None, gates, inside, upstream: None }
 }
 
 fn called(client: u64, name: &str) -> (u64, ClientRecord) {
@@ -72,9 +76,11 @@ prop_compose! {
         fault in prop::option::of("[a-z]{1,9}"),
         gates in prop::collection::vec("[a-z]{1,9}", 0..3),
         inside in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..4),
+        upstream in prop::option::of((any::<i32>(), prop::sample::select(&EffectOrder::ALL[1..]))),
     ) -> Sent {
         let inside = inside.into_iter().map(|word| (1, vec![word])).collect();
-        Sent { client, db, words, reply, fault, gates, inside }
+        let upstream = upstream.map(|(sent, order)| (sent.into(), order));
+        Sent { client, db, words, reply, fault, gates, inside, upstream }
     }
 }
 
@@ -105,6 +111,10 @@ proptest! {
             let inside: Vec<_> = entry.children.iter().map(|child| child.words.clone()).collect();
             let expected: Vec<_> = sent.inside.iter().map(|(_, words)| words.clone()).collect();
             prop_assert_eq!(inside, expected);
+            prop_assert_eq!(entry.sent.map(|at| (at, entry.order)), sent.upstream);
+            prop_assert_eq!(entry.order == EffectOrder::Total, sent.upstream.is_none());
+            prop_assert_eq!(entry.are_children_unknown, sent.upstream.is_some() && sent.inside.is_empty());
+            prop_assert_eq!(entry.held_after, sent.fault.is_some().then_some(seq));
         }
     }
 
@@ -113,6 +123,7 @@ proptest! {
         if let Some((record, size)) = record::Record::read(&bytes) {
             prop_assert!(size <= bytes.len());
             record.fault();
+            record.sent();
             record.gates();
             record.nested();
         }

@@ -25,9 +25,8 @@ use tokio::io::ReadBuf;
 
 use super::node::Node;
 use super::stream::Stream;
-use super::tls_stream::TLS_HANDSHAKE;
+use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
 use crate::base::clock::Alarm;
-use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
@@ -42,10 +41,6 @@ const LARGE_REQUEST: usize = 32 * 1024;
 const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
-
-/// The second byte of a TLS connection: the greater number of its version.
-const TLS_VERSION: u8 = 0x03;
-const NO_TLS_HERE: CommandError = CommandError::fixed("ERR Protocol error: TLS on a port without TLS");
 
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
@@ -230,13 +225,7 @@ impl Connection {
     #[cold]
     fn note_failure(&self, error: io::Error) -> io::Error {
         if self.stream.has_failed_handshake() {
-            let reason = plain(&error);
-            let client = &self.session.client;
-            self.node.log_sparingly(&format!(
-                "Error accepting a client connection: {reason} (addr={} laddr={})",
-                client.peer(),
-                client.peer().local_address()
-            ));
+            self.node.log_failed_handshake(self.session.client.peer(), &error);
         }
         error
     }
@@ -247,18 +236,10 @@ impl Connection {
     fn refuses_tls(&mut self, arrived: &[u8], out: &mut Vec<u8>) -> bool {
         let client = &self.session.client;
         let is_first = client.seen().received.load(Ordering::Relaxed) == 0 && self.input.is_empty();
-        if !is_first || !arrived.starts_with(&[TLS_HANDSHAKE, TLS_VERSION]) || self.stream.is_tls() {
+        if !is_first || !is_tls_hello(arrived) || self.stream.is_tls() {
             return false;
         }
-        let hint = match self.node.tls_addresses().first() {
-            Some(address) => format!("TLS is served on port {}", address.port()),
-            None => "to serve TLS, give --tls-port with certificates, or --tls-self-signed".to_owned(),
-        };
-        self.node.log_sparingly(&format!(
-            "A client begins with a TLS handshake on a port without TLS, so it is closed: {hint} (addr={} laddr={})",
-            client.peer(),
-            client.peer().local_address()
-        ));
+        self.node.log_tls_hello(client.peer());
         add(&self.session.counters.input_bytes, arrived.len() as u64);
         self.engine.answer(&mut self.session, &Reply::Error(NO_TLS_HERE), out);
         self.state = State::Closing;

@@ -102,6 +102,11 @@ impl Target {
         Ok(Self { address, user, password, database, tls, timeout: settings.timeout, keepalive: settings.keepalive })
     }
 
+    /// Host and port, or the path of the socket.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The user of AUTH; without one, it takes the password alone.
     pub fn user(&self) -> Option<&[u8]> {
         self.user.as_deref()

@@ -1,7 +1,7 @@
 //! Journals to report of.
 
 use redouble::internals::{Auditor, Item, Scope, audit, auditor, command_table, journal_of};
-use redouble::{Code, Entry, Outcome, Server};
+use redouble::{Code, EffectOrder, Entry, Outcome, Server};
 
 use crate::story::until_closed;
 use crate::support::wire::{Frame, Wire};
@@ -89,6 +89,8 @@ pub fn long(count: u64) -> Journals {
             seq,
             at,
             real: at,
+            sent: None,
+            order: EffectOrder::Total,
             duration: 90,
             held_after: None,
             client,
@@ -104,6 +106,7 @@ pub fn long(count: u64) -> Journals {
             gates: Vec::new(),
             children: Vec::new(),
             children_missing: 0,
+            are_children_unknown: false,
         })));
     }
     vec![(1, items)]

@@ -33,7 +33,7 @@ class Entry:
     command: tuple[str, ...]
     """Its words. Bytes that are not UTF-8 are kept as ``surrogateescape`` does."""
     outcome: str
-    """``answered``, ``lost``, ``never-ran``, ``silent`` or ``queued``."""
+    """``answered``, ``lost``, ``never-ran``, ``silent``, ``queued`` or ``unknown``."""
     reply: str
     """Its reply on one line."""
     duration_us: int

@@ -255,7 +255,7 @@ function drawBands(row, y) {
 
 function drawEnd(stretch, x, next, y, tall) {
   if (stretch.kind === 'waiting' || x > size.width) return;
-  const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost' }[stretch.end];
+  const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost', unknown: 'unknown from here' }[stretch.end];
   if (!word) return;
   const room = (next ? across(position(next.from)) : size.width) - x - 12;
   const colour = stretch.end === 'released' ? paint.faint : paint.late;
@@ -372,7 +372,7 @@ function drawLane(row, y) {
         if (x - begun > 1) stroke([[begun, middle], [x, middle]], paint.wait, 3);
       }
       shape(moment.kind ?? 'other', x, middle, 6.5);
-      if (moment.outcome === 'lost' || moment.outcome === 'never-ran') {
+      if (['lost', 'never-ran', 'unknown'].includes(moment.outcome)) {
         pen.strokeStyle = paint.late;
         pen.lineWidth = 1.5;
         pen.setLineDash(moment.outcome === 'lost' ? [3, 2] : [1, 3]);
@@ -417,6 +417,7 @@ function drawWords(moment, proof, x, next, y) {
 function answer(moment) {
   if (moment.outcome === 'lost') return 'reply lost';
   if (moment.outcome === 'never-ran') return 'never ran';
+  if (moment.outcome === 'unknown') return 'may have run';
   if (moment.outcome === 'silent') return 'no reply wanted';
   return (moment.reply ?? '').replace(/^\(integer\) /, '').replace(/^\(nil\)$/, 'nil') || 'no reply';
 }
