@@ -380,3 +380,22 @@ fn redouble_cli_says_why_it_does_not_trust_a_server() {
     assert_eq!(tls.ask(&["CONFIG", "SET", "tls-cert-file", &cert, "tls-key-file", &key]), "OK");
     assert!(cli(&["--cacert", &ca]).contains("the server's certificate has expired on 2020-01-01"));
 }
+
+#[test]
+fn the_lines_of_the_page_go_as_shown() {
+    let folder = Folder::new("page");
+    std::os::unix::fs::symlink(BINARY, folder.0.join("redouble")).unwrap();
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let page = include_str!("../../docs/tls.md");
+    let sessions = page.split("```console\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut played = 0;
+    for step in sessions.flat_map(|session| session.split("$ ").skip(1)) {
+        let (command, expected) = step.split_once('\n').unwrap();
+        let output =
+            Command::new("sh").args(["-c", command]).current_dir(&folder.0).env("PATH", &path).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text, expected, "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        played += 1;
+    }
+    assert_eq!(played, 4);
+}
