@@ -11,3 +11,4 @@ mod place;
 mod powers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
