@@ -11,6 +11,7 @@ mod ending;
 mod expiry;
 mod findings_page;
 mod hostile;
+mod intervals;
 mod lateness;
 mod live;
 mod ownership;

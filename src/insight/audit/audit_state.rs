@@ -1,6 +1,9 @@
 //! What the auditor has learnt from the journals so far: locks, clients, findings.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, ClientStates};
@@ -22,6 +25,9 @@ use super::timestamp::Timestamp;
 use crate::base::glob;
 use crate::powers::{EventKind, Outcome, short_line};
 
+/// How many keys are remembered to which something unknown happened.
+const MAX_DOUBTED: usize = 20_000;
+
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
@@ -31,6 +37,8 @@ pub struct AuditState {
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
     shared: SharedConnections,
+    /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
+    doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
     /// `None` unless a report is to be drawn.
@@ -50,6 +58,7 @@ impl AuditState {
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             shared: SharedConnections::default(),
+            doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
             timeline: None,
@@ -232,6 +241,12 @@ impl AuditState {
 
     // ---- what is unknown
 
+    /// Whether a key is a lock, or may be one.
+    pub fn may_be_lock(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        let is_doubted = || self.doubted.contains(&LockId { server, db, key: key.into() });
+        self.locks.find(server, db, key).is_some() || !self.doubted.is_empty() && is_doubted()
+    }
+
     /// What is known of a key on a server when a line is processed.
     pub fn knowledge(&self, line: &JournalLine<'_>, db: u32, key: &[u8]) -> Knowledge {
         /// How many milliseconds around a deadline it is unknown whether the server still has the key.
@@ -336,6 +351,10 @@ impl AuditState {
         self.prune_met(&client);
         if is_free {
             self.locks.remove(&id);
+        }
+        if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
+            let LockId { server, db, key } = &*id;
+            self.doubted.insert(LockId { server: *server, db: *db, key: key.clone() });
         }
     }
 

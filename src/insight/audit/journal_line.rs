@@ -129,6 +129,14 @@ impl<'a> JournalLine<'a> {
         }
     }
 
+    /// The line with all that it borrows.
+    pub fn to_item(&self) -> Item {
+        match self.origin {
+            Origin::Memory(seen) => seen.item(),
+            Origin::File(item) => item.clone(),
+        }
+    }
+
     /// Whether another program wrote it, and left out what redouble writes. What is missing is unknown.
     pub fn is_partial(&self) -> bool {
         let lacks_outcome = self.reply.is_empty() && self.outcome == Outcome::Answered;

@@ -5,6 +5,7 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
+mod monitor;
 mod query;
 mod record;
 mod render;

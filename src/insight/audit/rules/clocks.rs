@@ -14,6 +14,8 @@ use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
 /// How many microseconds clocks may differ without a finding.
 const TOLERANCE: i64 = 2_000_000;
+/// How long an interval may be at most in which a claim was made.
+const VAGUE: i64 = 10_000;
 /// How many clients' claims are remembered of each lock.
 const MAX_CLAIMS: usize = 4;
 
@@ -135,6 +137,10 @@ fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Times
 fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) {
     let Some(actor) = context.actor.cloned() else { return };
     let source = context.source.clone();
+    // When it was written is not known well enough.
+    if source.real - source.earliest > VAGUE {
+        return;
+    }
     let new = Claim {
         client: actor,
         by_server: timestamp.micros - source.at,
