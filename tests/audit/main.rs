@@ -14,6 +14,7 @@ mod hostile;
 mod intervals;
 mod lateness;
 mod live;
+mod monitor;
 mod ownership;
 mod partial;
 mod recognition;

@@ -68,6 +68,7 @@ impl LockTracker<'_> {
         let is_hold_over = |hold: &Hold| match hold.timestamp {
             // That the key is there says nothing about the time in its value.
             Some(_) => hold.may_be_over(at, real) && !is_harmless(effect),
+            None if hold.status != HoldStatus::Held => hold.may_be_over(at, real) && !is_harmless(effect),
             None => hold.may_be_over(at, real) && !shows_the_key(effect),
         };
         is_key_over && !shows_the_key(effect) || lock.holds.iter().any(is_hold_over)
@@ -180,18 +181,25 @@ impl LockTracker<'_> {
         match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
             Some(waiter) => {
                 waiter.attempts += 1;
-                waiter.last = source;
+                if !self.context.is_loose {
+                    waiter.last = source;
+                }
             }
             None => {
                 if lock.waiters.len() < MAX_WAITERS {
                     let state = self.context.clients.entry((client.server, client.id));
                     state.or_insert_with(|| ClientState::new(client.clone())).note_met(&lock.id);
-                    let waiter = Waiter { client, first: source.clone(), last: source, attempts: 1 };
+                    // Whom it met is unknown.
+                    let place = if self.context.is_loose { 0 } else { source.place };
+                    let last = JournalRef { place, ..source.clone() };
+                    let waiter = Waiter { client, first: source, last, attempts: 1 };
                     push_exact(&mut lock.waiters, waiter);
                 }
             }
         }
-        self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+        if !self.context.is_loose {
+            self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+        }
     }
 
     /// GETSET, or SET with GET: takes over a lock whose timestamp is past.

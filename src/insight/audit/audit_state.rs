@@ -41,6 +41,8 @@ pub struct AuditState {
     doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
+    /// Whether the present line may have taken effect at several places in the order.
+    pub is_loose: bool,
     /// `None` unless a report is to be drawn.
     pub timeline: Option<LockTimeline>,
     /// The last line of each server.
@@ -61,6 +63,7 @@ impl AuditState {
             doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
+            is_loose: false,
             timeline: None,
             last_lines: Vec::new(),
             previous_real: 0,
@@ -106,6 +109,7 @@ impl AuditState {
             Some(last) => {
                 self.previous_real = last.real;
                 (last.seq, last.at, last.real, last.earliest) = (seq, at, real, real);
+                last.place = seq;
             }
             None => {
                 let line = Arc::from("(the end)");
@@ -115,6 +119,7 @@ impl AuditState {
                     at,
                     real,
                     earliest: real,
+                    place: seq,
                     client: 0,
                     name: Arc::from(""),
                     line,
@@ -146,6 +151,7 @@ impl AuditState {
             at: 0,
             real: 0,
             earliest: 0,
+            place: 0,
             client: 0,
             name: Arc::clone(&nothing),
             line: nothing,
@@ -174,7 +180,7 @@ impl AuditState {
     }
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
-        let JournalLine { server, seq, at, real, earliest, client: id, .. } = *line;
+        let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock) => "(the connection ended)".to_owned(),
@@ -186,6 +192,7 @@ impl AuditState {
             at,
             real,
             earliest,
+            place,
             client: id,
             name: Arc::clone(&client.name),
             line: Arc::from(text),
@@ -302,7 +309,9 @@ impl AuditState {
         let deadlines = self.deadlines.iter_mut().find(|(server, _)| *server == id.server);
         let Some((_, deadlines)) = deadlines else { return false };
         let (clients, shared, collector) = (&mut self.clients, &mut self.shared, &mut self.collector);
-        let context = RuleContext { lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
+        let is_loose = self.is_loose;
+        let context =
+            RuleContext { is_loose, lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
         let (global, timeline, previous_real) = (&mut self.global, self.timeline.as_mut(), self.previous_real);
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);

@@ -41,6 +41,8 @@ pub struct Auditor {
     queued: QueuedCommands,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
+    /// How many lines left it.
+    places: u64,
     /// Moves of clocks that are about to happen: server, number of the line that says so, and the time to move to.
     clock_moves: Vec<(u16, u64, i64)>,
     /// How many lines were processed.
@@ -51,7 +53,7 @@ impl Auditor {
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, waiting) = (QueuedCommands::default(), WaitingLines::default());
-        Self { commands, state, scripts, queued, waiting, clock_moves: Vec::new(), lines: 0 }
+        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -110,7 +112,7 @@ impl Auditor {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
         let waiting = WaitingLines::default();
-        Self { commands, state, scripts, queued, waiting, clock_moves: Vec::new(), lines: self.lines }
+        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: self.lines }
     }
 
     // ---- settings
@@ -198,12 +200,17 @@ impl Auditor {
             let is_clocked = lock.is_some_and(|lock| lock.reasons.has(LockReason::Timestamp));
             (auditor.state.knowledge(line, db, key), is_clocked)
         };
-        waiting.settle(until, self, known, |auditor: &mut Self, line| auditor.apply_line(line));
+        waiting.settle(until, self, known, |auditor: &mut Self, mut line: JournalLine<'_>| {
+            auditor.places += 1;
+            line.place = auditor.places;
+            auditor.apply_line(&line);
+        });
         self.waiting = waiting;
     }
 
     /// Processes a line whose place in the order is decided.
     fn apply_line(&mut self, line: &JournalLine<'_>) {
+        self.state.is_loose = line.is_loose;
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
         match line.event {

@@ -49,6 +49,7 @@ struct WaitingLine {
     /// Whether only its interval is known.
     is_interval: bool,
     is_unplaced: bool,
+    is_loose: bool,
 }
 
 /// A key of one server.
@@ -102,6 +103,7 @@ impl WaitingLines {
             is_interval,
             // It is too late for what has left already.
             is_unplaced: is_interval && line.earliest < self.left_until,
+            is_loose: false,
         };
         self.newest = self.newest.max(line.real);
         if line.outcome == Outcome::Unknown {
@@ -131,7 +133,7 @@ impl WaitingLines {
         until: i64,
         state: &mut S,
         known: impl Fn(&S, &JournalLine<'_>, u32, &[u8]) -> (Knowledge, bool),
-        mut leave: impl FnMut(&mut S, &JournalLine<'_>),
+        mut leave: impl FnMut(&mut S, JournalLine<'_>),
     ) {
         let lines: Vec<WaitingLine> = self.lines.drain(..).collect();
         let mut order = Ordering::new(lines);
@@ -199,7 +201,7 @@ impl Ordering {
         stack: &mut Vec<usize>,
         state: &mut S,
         known: &impl Fn(&S, &JournalLine<'_>, u32, &[u8]) -> (Knowledge, bool),
-        leave: &mut impl FnMut(&mut S, &JournalLine<'_>),
+        leave: &mut impl FnMut(&mut S, JournalLine<'_>),
     ) {
         stack.push(at);
         while let Some(&at) = stack.last() {
@@ -225,7 +227,7 @@ impl Ordering {
                     stack.pop();
                     let line = &self.lines[at];
                     self.left_until = self.left_until.max(line.real);
-                    leave(state, &line.journal_line());
+                    leave(state, line.journal_line());
                 }
             }
         }
@@ -234,14 +236,16 @@ impl Ordering {
     /// Decides the order of a group.
     fn order_group(&mut self, group: usize, known: impl Fn(&JournalLine<'_>, u32, &[u8]) -> (Knowledge, bool)) {
         let members = self.groups[group].clone();
-        let Some(found) = self.orders(&members, &known) else {
+        let Some((order, ambiguous, loose)) = self.orders(&members, &known) else {
             // Too many, or no order fits.
             for at in members.iter().copied() {
                 self.lines[at].is_unplaced = true;
             }
             return self.chain(&members);
         };
-        let (order, ambiguous) = found;
+        for at in loose {
+            self.lines[at].is_loose = true;
+        }
         for at in members.iter().copied() {
             let is_ambiguous = self.lines[at].steps.iter().any(|step| ambiguous.contains(&step.key));
             self.lines[at].is_unplaced |= is_ambiguous;
@@ -255,13 +259,14 @@ impl Ordering {
         }
     }
 
-    /// An order of a group that fits all replies, and the keys for which another one fits, too. `None` if none does, or if
+    /// An order of a group that fits all replies, the keys for which another one fits, too, and the commands that fit at
+    /// several places. `None` if none does, or if
     /// there are too many to try.
     fn orders(
         &self,
         members: &[usize],
         known: &impl Fn(&JournalLine<'_>, u32, &[u8]) -> (Knowledge, bool),
-    ) -> Option<(Vec<usize>, Vec<Key>)> {
+    ) -> Option<(Vec<usize>, Vec<Key>, Vec<usize>)> {
         let changes: Vec<usize> = members.iter().copied().filter(|at| self.lines[*at].changes()).collect();
         let others: Vec<usize> = members.iter().copied().filter(|at| !self.lines[*at].changes()).collect();
         if changes.len() > MAX_CHANGES || members.len() > MAX_GROUP {
@@ -300,7 +305,8 @@ impl Ordering {
                 ambiguous.push(key.clone());
             }
         }
-        Some((self.with_others(first), ambiguous))
+        let loose = others.iter().copied().filter(|at| first.is_loose(*at)).collect();
+        Some((self.with_others(first), ambiguous, loose))
     }
 
     /// The commands that change nothing, each at the earliest place where it fits, between those that do.
@@ -495,7 +501,7 @@ fn groups(lines: &[WaitingLine]) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
 impl WaitingLine {
     fn journal_line(&self) -> JournalLine<'_> {
         let mut line = JournalLine::item(self.server, &self.item);
-        line.is_unplaced = self.is_unplaced;
+        (line.is_unplaced, line.is_loose) = (self.is_unplaced, self.is_loose);
         line
     }
 

@@ -41,7 +41,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
                 note_write(state, line, key, &access);
             }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
-                client.note_access(*db, key, line.seq, line.at);
+                client.note_access(*db, key, line.place, line.at);
             }
         }
     }
@@ -119,7 +119,7 @@ fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess, 
     if loss.is_some_and(|loss| loss.real > written) {
         return false;
     }
-    let to = loss.map_or(u64::MAX, |loss| loss.seq);
+    let to = loss.map_or(u64::MAX, |loss| loss.place);
     let until = loss.map_or(until, |loss| until.min(loss.at - (loss.real - loss.earliest)));
-    access.is_within(hold.acquired.seq, to, until)
+    access.is_within(hold.acquired.place, to, until)
 }

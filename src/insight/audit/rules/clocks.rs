@@ -89,7 +89,9 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
 fn read_time(read: &LockRead) -> Option<(Timestamp, bool)> {
     let value = read.value.as_deref()?;
     let timestamp = Timestamp::in_value(value, read.source.at, read.source.real)?;
-    Some((timestamp, timestamp.left(read.source.at, read.source.real) < 0))
+    // At the earliest, in doubt.
+    let at = read.source.at - (read.source.real - read.source.earliest);
+    Some((timestamp, timestamp.left(at, read.source.earliest) < 0))
 }
 
 /// Whether two units mean the same to a client that compares numbers. Seconds with a fraction are seconds.
@@ -332,7 +334,7 @@ fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, 
         let its = client.last_read_of(id)?;
         (its.times_taken == read.times_taken && its.value == read.value).then_some(its)
     });
-    let rival = rival.min_by_key(|its| its.source.seq).map(|its| its.source.clone());
+    let rival = rival.min_by_key(|its| its.source.place).map(|its| its.source.clone());
     let key = quoted(context.lock);
     let mut evidence = vec![read.source.shows("found the lock stale")];
     let (severity, danger) = match &rival {
