@@ -6,6 +6,7 @@
 //! `ScriptedServer` that misbehaves as the story says.
 
 mod bad_days;
+mod order;
 mod passing;
 mod place;
 mod powers;
