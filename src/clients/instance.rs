@@ -60,12 +60,14 @@ pub use reload::Reload;
 pub use replica::Primary;
 
 /// What the commands of the test powers have to know of a real server behind this one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct UpstreamInfo {
     /// Its host and port, or the path of its socket.
     pub address: String,
     /// Whether its data may be deleted.
     pub is_disposable: bool,
+    /// Whether commands wait for each other, so that their order on each key is known exactly.
+    pub keeps_order: AtomicBool,
 }
 
 /// One running server, without its sockets.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::upstream::effect_order;
 use super::{Engine, Fibers, Resolved, transaction};
 use crate::base::clock::real_micros;
 use crate::base::duration::spell_duration;
@@ -162,6 +163,7 @@ impl Engine {
         let (words, reply) = self.redact(session, spec, words, reply, &mut redaction);
         self.introduce(session);
         let sent = session.in_flight.trace.sent.take();
+        let is_ordered = std::mem::take(&mut session.in_flight.trace.is_ordered);
         let are_children_known = std::mem::take(&mut session.in_flight.trace.knows_children) || sent.is_none();
         let children = session.in_flight.trace.take_inside();
         // The reply of EXEC or a script holds those of the commands inside.
@@ -173,7 +175,7 @@ impl Engine {
             at,
             real,
             sent,
-            order: if sent.is_some() { self.effect_order(session.in_flight.row) } else { EffectOrder::Total },
+            order: sent.map_or(EffectOrder::Total, |_| effect_order(is_ordered)),
             client: session.client.id(),
             db: session.in_flight.trace.db,
             duration: duration.unwrap_or_default(),

@@ -38,7 +38,7 @@ use replies::add_messages;
 
 pub use backend::Fibers;
 pub use upstream::{
-    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Waiting, Wipe, is_error, replies_after,
+    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Turn, Waiting, Wipe, is_error, replies_after,
 };
 pub use waits::{WaitEnd, WaitProgress, job_end};
 

@@ -67,7 +67,7 @@ impl Engine {
         match &mut *wait {
             Wait::Unpause => in_flight.alarm = self.instance.paused().map(|(until, _)| clock.alarm(until)),
             // The stage at which it is parked, and its alarm, are set already.
-            Wait::ParkedRequest(_) | Wait::Delay(_) | Wait::ParkedReply { .. } => {}
+            Wait::ParkedRequest(_) | Wait::Delay(_) | Wait::ParkedReply { .. } | Wait::KeyTurn => {}
             Wait::Drip { reply, bytes, .. } => out.extend_from_slice(&reply.split_to((*bytes).min(reply.len()))),
             Wait::Blocked { deadline, .. } => {
                 seen.timed.store(deadline.is_some(), Ordering::Relaxed);
@@ -101,11 +101,14 @@ impl Engine {
         let clock = &self.instance.clock;
         let in_flight = &mut session.in_flight;
         let Some(wait) = &mut in_flight.wait else { return WaitProgress::Pending };
+        if matches!(**wait, Wait::KeyTurn) {
+            return if self.has_turn(session) { WaitProgress::Ended(WaitEnd::Over) } else { WaitProgress::Pending };
+        }
         let has_rung = in_flight.alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
         let is_over = match &mut **wait {
             // The connection itself resumes scripts, and the start of the wait has replaced the job by a running one.
             // Its connection hears the reply of a server.
-            Wait::Script | Wait::ControlJob(..) | Wait::Upstream => false,
+            Wait::Script | Wait::ControlJob(..) | Wait::Upstream | Wait::KeyTurn => false,
             Wait::Unpause => match self.instance.paused() {
                 None => true,
                 Some((until, _)) => {
@@ -183,7 +186,7 @@ impl Engine {
         self.instance.claim_wait(&session.client);
         let mut messages = Vec::new();
         match *wait {
-            Wait::Unpause | Wait::Script | Wait::ControlJob(..) => {}
+            Wait::Unpause | Wait::Script | Wait::ControlJob(..) | Wait::KeyTurn => {}
             Wait::ParkedRequest(permit) => {
                 session.in_flight.note_release(&permit);
                 alarm = permit.take_alarm();

@@ -13,7 +13,7 @@ mod reply_scanner;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, Progress, ProtocolError};
-pub use inline::{Dialect, is_blank, quote, quote_readably, split_line};
+pub use inline::{Dialect, is_blank, quote, quote_readably, split_line, split_whole_words};
 pub use number::{
     is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
     write_shortest,

@@ -76,9 +76,9 @@ impl Builder {
     /// A server with a configuration.
     pub(crate) fn from_config(config: Config, profile: Profile, log: Arc<Log>) -> Self {
         let port: u16 = config.number("port");
-        // `redis-server` treats port 0 as no TCP. Without a unix socket that would leave nothing to listen on, so then
-        // it means any free port.
-        let off = port == 0 && config.path("unixsocket").is_some();
+        // `redis-server` treats port 0 as no TCP. Without a unix socket or TLS that would leave nothing to listen on, so
+        // then it means any free port.
+        let off = port == 0 && (config.path("unixsocket").is_some() || config.serves_tls());
         Self {
             bind: config.text("bind").split_whitespace().map(str::to_owned).collect(),
             port: (!off).then_some(port),
@@ -116,6 +116,27 @@ impl Builder {
     /// The addresses to listen on. Default: `127.0.0.1`.
     pub fn bind<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
         self.bind = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Serves TLS with throw-away certificates, and nothing without TLS: [`url`](crate::World::url) is then
+    /// `rediss://127.0.0.1:PORT`. What clients need stands in the directory: `ca.crt` to trust, and `client.crt` with
+    /// `client.key` for those that want to show a certificate. If the directory has no such files, they are made; their
+    /// names are `localhost`, `127.0.0.1`, `::1` and that of this machine.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = std::env::temp_dir().join(format!("redouble-doc-tls-{}", std::process::id()));
+    /// let server = redouble::Server::builder().tls_self_signed(&folder).spawn()?;
+    /// assert!(server.url().starts_with("rediss://127.0.0.1:"));
+    /// assert!(folder.join("ca.crt").exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tls_self_signed(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.assign("tls-self-signed", directory.into().into_os_string().into_vec());
+        self.port = None;
         self
     }
 
@@ -364,13 +385,21 @@ impl Builder {
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
         let is_disposable = config.is_on("upstream-disposable");
+        if let Some((files, is_made)) = config.use_self_signed().map_err(Error::Config)? {
+            let action = if is_made { "were made in" } else { "are those of" };
+            instance.log.notice(format!("The throw-away certificates {action} {}", files.directory().display()));
+        }
+        // Whether the plain port is off was decided above, by the builder or the configuration.
+        let tls_port = config.serves_tls().then(|| config.number::<u16>("tls-port"));
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         let mut targets = targets.into_iter();
         for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
             let target = targets.next();
             if let Some(target) = &target {
-                instance.upstream = Some(UpstreamInfo { address: target.address(), is_disposable });
+                let keeps_order = instance.config.text("upstream-order") == "exact";
+                instance.upstream =
+                    Some(UpstreamInfo { address: target.address(), is_disposable, keeps_order: keeps_order.into() });
                 if target.is_insecure() {
                     let address = target.address();
                     instance.log.warn(format!(
@@ -383,12 +412,22 @@ impl Builder {
             if let Some(first) = self.port {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
-                    bound.push(BoundAddress::tcp(listener, backlog)?);
+                    bound.push(BoundAddress::tcp(listener, backlog, false)?);
                 }
             }
-            let port = bound.iter().find_map(BoundAddress::address).map(|address| address.port());
+            if let Some(first) = tls_port {
+                let refused = |reason| Error::Config(format!("Failed to configure TLS: {reason}"));
+                instance.config.start_tls().map_err(refused)?;
+                let port = if first == 0 { 0 } else { first + (number - 1) };
+                for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
+                    bound.push(BoundAddress::tcp(listener, backlog, true)?);
+                }
+            }
+            let port = bound.iter().find_map(BoundAddress::plain_address).map(|address| address.port());
+            let tls_port = bound.iter().find_map(BoundAddress::tls_address).map(|address| address.port());
             instance.config.assign("port", port.unwrap_or(0).to_string());
-            if let Some(port) = port {
+            instance.config.assign("tls-port", tls_port.unwrap_or(0).to_string());
+            if let Some(port) = port.or(tls_port) {
                 let _ = instance.identity.port.set(port);
             }
             if let Some(path) = instance.config.live().unix_socket() {
@@ -470,12 +509,12 @@ impl Builder {
             let code = allowance.code.map_or("*", Code::name);
             return Err(Error::Config(format!("to allow '{code}' for '{keys}' takes a reason")));
         }
-        match self.port {
-            Some(port) if usize::from(port) + instances - 1 > usize::from(u16::MAX) => {
-                Err(Error::Config(format!("there are no {instances} ports in a row from {port} on")))
+        for port in self.port.into_iter().chain([self.config.number("tls-port")]) {
+            if usize::from(port) + instances - 1 > usize::from(u16::MAX) {
+                return Err(Error::Config(format!("there are no {instances} ports in a row from {port} on")));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -489,14 +528,25 @@ pub(crate) struct BoundServers {
 }
 
 impl BoundServers {
-    /// The first TCP address of each instance that has one.
+    /// The first address for TLS of each instance that has one.
+    pub(crate) fn tls_addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.all().iter().filter_map(|node| node.tls_addresses().first().copied()).collect()
+    }
+
+    /// The port for TLS of each instance; 0 for one without TLS.
+    pub(crate) fn tls_ports(&self) -> Vec<u16> {
+        let port = |node: &Arc<Node>| node.tls_addresses().first().map_or(0, SocketAddr::port);
+        self.nodes.all().iter().map(port).collect()
+    }
+
+    /// The first TCP address of each instance that has one for plain connections.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
     }
 
-    /// The TCP port of each instance; 0 for one without TCP.
+    /// The TCP port of each instance, that for TLS if there is no other; 0 for one without TCP.
     pub(crate) fn ports(&self) -> Vec<u16> {
-        let port = |node: &Arc<Node>| node.addresses().first().map_or(0, SocketAddr::port);
+        let port = |node: &Arc<Node>| node.main_address().map_or(0, |address| address.port());
         self.nodes.all().iter().map(port).collect()
     }
 

@@ -62,9 +62,14 @@ impl Server {
         self.world.node.worlds().iter().map(|engine| Arc::clone(&engine.instance)).collect()
     }
 
-    /// The first TCP address; `None` if the server listens only on a unix socket.
+    /// The first TCP address; `None` if the server listens only on a unix socket. One for TLS if there is no other.
     pub fn address(&self) -> Option<SocketAddr> {
         self.world.address()
+    }
+
+    /// The first address for TLS, if there is one. See [`Builder::tls_self_signed`].
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.world.node.tls_addresses().first().copied()
     }
 
     /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is

@@ -65,7 +65,7 @@ impl Fleet for Node {
         let Ok(nodes) = self.nodes() else { return Vec::new() };
         let figures = nodes.all().iter().map(|node| InstanceInfo {
             number: node.number(),
-            port: node.addresses().first().map_or(0, |address| address.port()),
+            port: node.main_address().map_or(0, |address| address.port()),
             state: node.state(),
             skew: nodes.skew_of(node),
             clients: node.connected(),

@@ -36,9 +36,13 @@ impl Stream {
         }
     }
 
-    /// Whether this is a client's connection that has not finished its TLS handshake.
-    pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.is_handshaking())
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Whether the TLS handshake of this client has failed.
+    pub(super) fn has_failed_handshake(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_failed())
     }
 
     /// Whether the other side has ended the connection, with nothing left to read. Asks the kernel, which may know more

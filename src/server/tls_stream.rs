@@ -13,10 +13,26 @@ use tokio::net::TcpStream;
 use tokio_rustls::{Accept, TlsAcceptor, TlsStream as Established};
 
 use crate::base::clock::Clock;
+use crate::base::error::CommandError;
 use crate::base::tls::{Peer, described};
 
 /// The longest handshake of a client, in real time. Redis waits for ever.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The first byte of a TLS connection: the type of its first record.
+pub(super) const TLS_HANDSHAKE: u8 = 0x16;
+/// The second byte: the greater number of its version.
+const TLS_VERSION: u8 = 0x03;
+/// The answer to a TLS handshake on a port without TLS.
+pub(super) const NO_TLS_HERE: CommandError = CommandError::fixed("ERR Protocol error: TLS on a port without TLS");
+
+/// Whether a client's first bytes begin a TLS handshake.
+pub(super) fn is_tls_hello(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[TLS_HANDSHAKE, TLS_VERSION])
+}
+
+/// The reply to a plain request.
+const PLAIN_ON_TLS: &[u8] = b"-ERR Protocol error: a request without TLS on a port for TLS\r\n";
 
 /// What of a record the kernel may hold when the connection is asked whether it has ended.
 const LOOK_AHEAD: usize = 4096;
@@ -27,7 +43,15 @@ pub(super) struct TlsStream {
     says_goodbye: bool,
 }
 
+type Limit = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 enum State {
+    /// A client that has not sent anything.
+    Fresh {
+        stream: TcpStream,
+        config: Arc<ServerConfig>,
+        limit: Limit,
+    },
     /// A client that has not finished its handshake.
     Accepting {
         accept: Accept<TcpStream>,
@@ -43,9 +67,8 @@ enum State {
 impl TlsStream {
     /// A client's connection. Its first read waits for the handshake, for a limited time.
     pub(super) fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Box<Self> {
-        let accept = TlsAcceptor::from(config).accept(stream);
         let limit = Box::pin(Clock::sleep(HANDSHAKE));
-        Box::new(Self { state: State::Accepting { accept, limit }, says_goodbye: true })
+        Box::new(Self { state: State::Fresh { stream, config, limit }, says_goodbye: true })
     }
 
     /// A connection to a server, which has passed its handshake.
@@ -54,13 +77,14 @@ impl TlsStream {
         Box::new(Self { state, says_goodbye: true })
     }
 
-    pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self.state, State::Accepting { .. })
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed)
     }
 
     /// The socket, unless the connection has failed.
     pub(super) fn socket(&self) -> Option<&TcpStream> {
         match &self.state {
+            State::Fresh { stream, .. } => Some(stream),
             State::Accepting { accept, .. } => accept.get_ref(),
             State::Open { stream, .. } => Some(stream.get_ref().0),
             State::Failed => None,
@@ -90,16 +114,23 @@ impl TlsStream {
 
     /// Goes on with the handshake, if it is not over.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let State::Fresh { stream, limit, .. } = &mut self.state {
+            let result = match poll_first_byte(stream, cx) {
+                Poll::Ready(result) => result,
+                Poll::Pending => std::task::ready!(limit.as_mut().poll(cx).map(|()| Err(too_slow()))),
+            };
+            match (result, std::mem::replace(&mut self.state, State::Failed)) {
+                (Ok(()), State::Fresh { stream, config, limit }) => {
+                    let accept = TlsAcceptor::from(config).accept(stream);
+                    self.state = State::Accepting { accept, limit };
+                }
+                (result, _) => return Poll::Ready(result),
+            }
+        }
         let State::Accepting { accept, limit } = &mut self.state else { return Poll::Ready(Ok(())) };
         let result = match Pin::new(accept).poll(cx) {
             Poll::Ready(result) => result,
-            Poll::Pending => match limit.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) => {
-                    let seconds = HANDSHAKE.as_secs();
-                    Err(io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {seconds} seconds")))
-                }
-            },
+            Poll::Pending => std::task::ready!(limit.as_mut().poll(cx).map(|()| Err(too_slow()))),
         };
         match result {
             Ok(stream) => {
@@ -143,7 +174,7 @@ impl TlsStream {
                 let peer = *peer;
                 Pin::new(stream).poll_flush(cx).map_err(|error| described(error, peer))
             }
-            State::Accepting { .. } | State::Failed => Poll::Ready(Ok(())),
+            State::Fresh { .. } | State::Accepting { .. } | State::Failed => Poll::Ready(Ok(())),
         }
     }
 }
@@ -169,6 +200,29 @@ fn has_ended<Side: SideData>(socket: &TcpStream, session: &mut ConnectionCommon<
         }
     }
     false
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {} seconds", HANDSHAKE.as_secs()))
+}
+
+/// Looks at the first byte of a client. One that sends a plain request is told so in plain text; TLS's own answer would mean
+/// nothing to it.
+fn poll_first_byte(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    let mut first = [0];
+    let mut buffer = ReadBuf::new(&mut first);
+    let count = std::task::ready!(stream.poll_peek(cx, &mut buffer))?;
+    let reason = match first {
+        _ if count == 0 => "the client has left before the TLS handshake",
+        [TLS_HANDSHAKE] => return Poll::Ready(Ok(())),
+        _ => {
+            // A socket with unread bytes is reset when it is closed, and the answer lost.
+            let _ = stream.try_read(&mut [0; LOOK_AHEAD]);
+            let _ = stream.try_write(PLAIN_ON_TLS);
+            "the client does not speak TLS"
+        }
+    };
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, reason)))
 }
 
 fn failed<T>() -> Poll<io::Result<T>> {

@@ -36,16 +36,14 @@ impl Workers {
         let user = engine.instance.acl.default_user();
         let mut session = Box::new(Session::new(client, user, engine.instance.stats.thread(thread)));
         let _entered = handle.enter();
-        match socket.into_stream() {
-            Ok(stream) if node.upstream().is_some() => {
-                if let Some(target) = node.upstream() {
-                    handle.spawn(ProxyConnection::new(Arc::clone(node), Arc::clone(target), session, stream));
-                }
-            }
-            Ok(stream) => {
+        match (socket.into_stream(), node.upstream()) {
+            (Ok(stream), None) => {
                 handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
-            Err(_) => engine.disconnect(&mut session, &[]),
+            (Ok(stream), Some(target)) => {
+                handle.spawn(ProxyConnection::new(Arc::clone(node), Arc::clone(target), session, stream));
+            }
+            (Err(_), _) => engine.disconnect(&mut session, &[]),
         }
     }
 }

@@ -14,6 +14,7 @@ mod hostile;
 mod lateness;
 mod live;
 mod ownership;
+mod partial;
 mod recognition;
 mod redlock;
 mod report;

@@ -187,6 +187,7 @@ fn described(lock: &Lock) -> String {
             HoldEnd::Expired => "expired",
             HoldEnd::Closed => "closed",
             HoldEnd::Noticed => "told",
+            HoldEnd::Unknown => "unknown",
         };
         parts.push(format!("{} had {}, {end}", past.hold.client.name, held(&past.hold)));
     }

@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::{pem, provider};
+use super::{authorities_of_directory, certified_key, pem, provider};
 
 /// What is checked of a server's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,16 +63,8 @@ impl ClientSettings {
                 return Err(format!("{}: the key has no certificate beside it", key.display()));
             }
             (Some(file), key) => {
-                let key = pem::private_key(key.as_ref().unwrap_or(file))?;
-                let key = provider.key_provider.load_private_key(key).map_err(|error| {
-                    let file = self.key.as_ref().unwrap_or(file);
-                    format!("{}: the key cannot be used: {error}", file.display())
-                })?;
-                let certified = CertifiedKey::new(pem::certificates(file)?, key);
-                if let Err(Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) = certified.keys_match() {
-                    return Err(format!("{}: the key is not that of the certificate", file.display()));
-                }
-                Some(Arc::new(certified))
+                let chain = pem::certificates(file)?;
+                Some(Arc::new(certified_key(chain, key.as_ref().unwrap_or(file), &provider)?))
             }
         };
         let shown = Arc::new(ShownCertificate { certified, was_asked: AtomicBool::new(false) });
@@ -92,12 +84,7 @@ impl ClientSettings {
             None => Vec::new(),
         };
         if let Some(directory) = &self.ca_directory {
-            let loaded = rustls_native_certs::load_certs_from_paths(None, Some(directory));
-            if loaded.certs.is_empty() {
-                let reason = loaded.errors.first().map_or("it holds no certificate".to_owned(), ToString::to_string);
-                return Err(format!("{}: {reason}", directory.display()));
-            }
-            found.extend(loaded.certs);
+            found.extend(authorities_of_directory(directory)?);
         }
         if self.ca_file.is_none() && self.ca_directory.is_none() {
             found = rustls_native_certs::load_native_certs().certs;

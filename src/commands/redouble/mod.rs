@@ -17,6 +17,7 @@ mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
+mod upstream;
 mod words;
 
 pub use audit::so_many_found;
@@ -103,6 +104,7 @@ powers!(
     explore::EXPLORE,
     reset::RESET,
     save::SAVE,
+    upstream::UPSTREAM,
     HELP,
 );
 

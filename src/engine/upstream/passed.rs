@@ -18,6 +18,8 @@ pub struct PassedCommand {
     pub left: Option<usize>,
     /// A gate, a rule or the explorer has seen it: it is alone, and its reply goes through the stages.
     pub is_intercepted: bool,
+    /// It has its turn on its keys until its reply.
+    pub is_ordered: bool,
 }
 
 /// What a connection has passed to the server, and has no reply to.
@@ -49,6 +51,8 @@ pub struct PassedQueue {
     spare: Vec<Box<PassedCommand>>,
     /// The bytes that are kept of the commands.
     kept: usize,
+    /// How many of them can wait for others without end.
+    blocking: usize,
 }
 
 impl PassedQueue {
@@ -65,6 +69,11 @@ impl PassedQueue {
     pub fn len(&self) -> u64 {
         let count = |waiting: &Waiting| if let Waiting::Plain(count) = waiting { *count } else { 1 };
         self.queue.iter().map(count).sum()
+    }
+
+    /// Whether one of the commands can wait for others without end.
+    pub fn may_block(&self) -> bool {
+        self.blocking > 0
     }
 
     /// Whether the words of another command can be kept.
@@ -92,6 +101,7 @@ impl PassedQueue {
         describe(&mut command);
         command.left = command.follows.replies(words.len());
         self.kept += command.words.size();
+        self.blocking += usize::from(command.follows.may_block());
         self.queue.push_back(Waiting::Command(command));
     }
 
@@ -105,6 +115,7 @@ impl PassedQueue {
         let first = self.queue.pop_front();
         if let Some(Waiting::Command(command)) = &first {
             self.kept -= command.words.size();
+            self.blocking -= usize::from(command.follows.may_block());
         }
         if self.queue.is_empty() && self.queue.capacity() > Self::SPARE {
             self.queue = VecDeque::new();

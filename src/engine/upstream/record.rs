@@ -5,7 +5,7 @@ use crate::clients::session::Session;
 use crate::engine::{Engine, transaction};
 use crate::powers::{EffectOrder, Hook, Line, Outcome};
 use crate::protocol::array_elements;
-use crate::spec::{CommandSpec, REDACTED_REPLY, Redaction};
+use crate::spec::{REDACTED_REPLY, Redaction};
 
 impl Engine {
     /// Records a command that no hook has intercepted. `reply` is what is kept of its reply, which arrived at `now`.
@@ -32,7 +32,7 @@ impl Engine {
             at: now,
             real: now,
             sent: Some(command.sent),
-            order: self.effect_order(spec),
+            order: effect_order(command.is_ordered),
             client: session.client.id(),
             db,
             duration: now.saturating_sub(command.sent).max(0).unsigned_abs(),
@@ -53,12 +53,6 @@ impl Engine {
         }
     }
 
-    /// What the order of the journal's records says about a command that the server has run.
-    pub(in crate::engine) fn effect_order(&self, spec: Option<&CommandSpec>) -> EffectOrder {
-        let _ = spec;
-        EffectOrder::Interval
-    }
-
     /// Notes what a command has run inside itself, as far as its reply tells.
     pub(super) fn note_children(&self, session: &mut Session, command: &PassedCommand, reply: &[u8]) {
         if !self.instance.active_hooks.has(Hook::Journal) || command.follows != Follows::Exec {
@@ -77,6 +71,11 @@ impl Engine {
         session.db = db;
         session.transaction = Some(transaction);
     }
+}
+
+/// What the order of the journal's records says about a command that the server has run.
+pub(in crate::engine) fn effect_order(is_ordered: bool) -> EffectOrder {
+    if is_ordered { EffectOrder::Exact } else { EffectOrder::Interval }
 }
 
 /// Whether an EXEC with this reply has run nothing, because a watched key was changed.

@@ -15,8 +15,11 @@ use super::timestamp::Timestamp;
 impl LockTracker<'_> {
     /// Applies what a command did to the key.
     pub fn apply(&mut self, effect: &KeyEffect<'_>) {
-        let JournalRef { at, real, .. } = self.context.source;
-        self.advance_time(at, real);
+        let JournalRef { at, real, earliest, .. } = self.context.source;
+        self.advance_time(at - (real - earliest), earliest);
+        if self.may_have_expired() && !shows_the_key(effect) {
+            self.doubt();
+        }
         if self.context.lock.is_value_unknown {
             self.learn_value(effect);
         }
@@ -35,19 +38,30 @@ impl LockTracker<'_> {
             Effect::Arrive { value, expiry, claim: Claim::TakesFree } => self.take(*value, *expiry),
             Effect::Arrive { value, expiry, claim } => self.set(effect.precondition, *value, *expiry, *claim),
             Effect::Read { value } => self.read(*value),
-            Effect::Delete { removed } => match removed.unwrap_or(self.context.lock.value.is_some()) {
-                true => self.delete(effect.precondition),
-                false => self.note_not_owned(token, Intent::Release),
-            },
+            Effect::Delete { removed } => {
+                match removed.unwrap_or(self.context.lock.value.is_some() || self.context.lock.is_in_doubt) {
+                    true => self.delete(effect.precondition),
+                    false => self.note_not_owned(token, Intent::Release),
+                }
+            }
             Effect::Expire { expiry, done: true } => self.set_expiry(effect.precondition, *expiry),
             Effect::Expire { done: false, .. } => self.note_not_owned(token, Intent::Extend),
             Effect::NotOwned { intent, .. } => self.note_not_owned(token, *intent),
             Effect::AddMember { shape, member } => self.add_member(*shape, member),
             Effect::RemoveMember { member, missed: true, .. } => self.note_not_owned(Some(member), Intent::Release),
             Effect::RemoveMember { member, count, .. } => self.remove_member(member, *count),
+            Effect::Unknown { .. } => self.doubt(),
             // The auditor divides these into the effects above.
             Effect::OtherWrite | Effect::Transfer { .. } | Effect::Flush { .. } | Effect::SwapDatabases { .. } => {}
         }
+    }
+
+    /// Whether the key's time may be over for a command that took effect some time in an interval.
+    fn may_have_expired(&self) -> bool {
+        let JournalRef { at, real, earliest, .. } = self.context.source;
+        let lock = &self.context.lock;
+        let is_interval = earliest < real || lock.deadline_slack > 0;
+        is_interval && lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - lock.deadline_slack)
     }
 
     /// A reply or a comparison says which value is there that RESTORE or RENAME brought.
@@ -63,6 +77,7 @@ impl LockTracker<'_> {
             | Effect::AddMember { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
+            | Effect::Unknown { .. }
             | Effect::Flush { .. }
             | Effect::SwapDatabases { .. } => None,
         };
@@ -89,6 +104,7 @@ impl LockTracker<'_> {
             | Effect::AddMember { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
+            | Effect::Unknown { .. }
             | Effect::Flush { .. }
             | Effect::SwapDatabases { .. } => false,
         }
@@ -148,6 +164,8 @@ impl LockTracker<'_> {
             }
         }
         let lock = &mut *self.context.lock;
+        // Somebody has it, but it is unknown who.
+        lock.is_in_doubt |= lock.value.is_none() && !lock.reasons.has(LockReason::Said);
         match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
             Some(waiter) => {
                 waiter.attempts += 1;
@@ -237,7 +255,10 @@ impl LockTracker<'_> {
             // SET is no way to take a lock, but where the user says that the key is one, the client has it then.
             let is_take = match claim {
                 Claim::Takes | Claim::TakesFree => true,
-                Claim::Sets => self.context.lock.reasons.has(LockReason::Said) && self.context.lock.value.is_none(),
+                Claim::Sets => {
+                    let lock = &self.context.lock;
+                    lock.reasons.has(LockReason::Said) && lock.value.is_none() && !lock.is_in_doubt
+                }
                 Claim::None | Claim::Refused => false,
             };
             if is_take {
@@ -294,6 +315,9 @@ impl LockTracker<'_> {
     }
 
     fn read(&mut self, value: Option<&[u8]>) {
+        if self.context.lock.is_in_doubt {
+            self.set_value(value);
+        }
         if self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
             self.vanish();
             self.set_value(value);
@@ -322,6 +346,7 @@ impl LockTracker<'_> {
 
     fn delete(&mut self, precondition: Precondition<'_>) {
         let hold = self.held();
+        self.lock().is_in_doubt = false;
         if hold.is_none() && self.context.lock.value.is_none() {
             // The last member of a hash went before the hash itself.
             self.set_deadline(None);
@@ -468,5 +493,26 @@ impl LockTracker<'_> {
         if self.context.lock.shape == LockShape::Hash {
             self.set_value(None);
         }
+    }
+}
+
+/// Whether the reply of a command shows that the key was there.
+fn shows_the_key(effect: &KeyEffect<'_>) -> bool {
+    match effect.effect {
+        Effect::Take { took, .. } => !took,
+        Effect::Set { old: Some(old), .. } => old.is_some(),
+        Effect::Set { .. } => effect.precondition != Precondition::None,
+        Effect::Read { value } => value.is_some(),
+        Effect::Delete { removed } => removed == Some(true),
+        Effect::Expire { done, .. } => done,
+        Effect::Arrive { claim, .. } => claim == Claim::Refused,
+        Effect::Transfer { .. }
+        | Effect::NotOwned { .. }
+        | Effect::AddMember { .. }
+        | Effect::RemoveMember { .. }
+        | Effect::OtherWrite
+        | Effect::Unknown { .. }
+        | Effect::Flush { .. }
+        | Effect::SwapDatabases { .. } => false,
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, ClientStates};
-use super::effect::{Claim, Effect, KeyEffect, Precondition};
+use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
-use super::lock::LockId;
+use super::lock::{HoldEnd, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
+use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::rule_context::RuleContext;
 use super::rules::GlobalRuleState;
@@ -91,19 +92,30 @@ impl AuditState {
 
     /// Ends the locks whose time is over at the time of a line.
     #[inline]
-    pub fn advance_time(&mut self, server: u16, seq: u64, at: i64, real: i64) {
+    pub fn advance_time(&mut self, server: u16, seq: u64, (at, real): (i64, i64), earliest: i64) {
         match self.last_lines.iter_mut().find(|line| line.server == server) {
             Some(last) => {
                 self.previous_real = last.real;
-                (last.seq, last.at, last.real) = (seq, at, real);
+                (last.seq, last.at, last.real, last.earliest) = (seq, at, real, real);
             }
             None => {
                 let line = Arc::from("(the end)");
-                self.last_lines.push(JournalRef { server, seq, at, real, client: 0, name: Arc::from(""), line });
+                self.last_lines.push(JournalRef {
+                    server,
+                    seq,
+                    at,
+                    real,
+                    earliest: real,
+                    client: 0,
+                    name: Arc::from(""),
+                    line,
+                });
                 self.deadlines.push((server, Deadlines::new()));
                 self.global.note_clock(server, at - real);
             }
         }
+        // What is over at the earliest time is over.
+        let at = at - (real - earliest);
         let now = at.div_euclid(1000);
         while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server)
             && let Some((deadline, _)) = deadlines.first()
@@ -111,7 +123,7 @@ impl AuditState {
         {
             let Some((_, id)) = deadlines.pop_first() else { return };
             let source = self.last_line(server);
-            self.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
+            self.with_lock(&id, None, source, |tracker| tracker.advance_time(at, earliest));
         }
     }
 
@@ -119,7 +131,16 @@ impl AuditState {
     pub fn last_line(&self, server: u16) -> JournalRef {
         let last = self.last_lines.iter().find(|line| line.server == server).cloned();
         let nothing = Arc::from("");
-        let none = JournalRef { server, seq: 0, at: 0, real: 0, client: 0, name: Arc::clone(&nothing), line: nothing };
+        let none = JournalRef {
+            server,
+            seq: 0,
+            at: 0,
+            real: 0,
+            earliest: 0,
+            client: 0,
+            name: Arc::clone(&nothing),
+            line: nothing,
+        };
         last.unwrap_or(none)
     }
 
@@ -144,13 +165,22 @@ impl AuditState {
     }
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
-        let JournalLine { server, seq, at, real, client: id, .. } = *line;
+        let JournalLine { server, seq, at, real, earliest, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock) => "(the connection ended)".to_owned(),
             None => short_line(&line.words),
         };
-        JournalRef { server, seq, at, real, client: id, name: Arc::clone(&client.name), line: Arc::from(text) }
+        JournalRef {
+            server,
+            seq,
+            at,
+            real,
+            earliest,
+            client: id,
+            name: Arc::clone(&client.name),
+            line: Arc::from(text),
+        }
     }
 
     /// Ends what a client holds and waits for: its connection ended.
@@ -197,6 +227,34 @@ impl AuditState {
         self.retain_current(&mut ids, client);
         if let Some(state) = self.clients.get_mut(&key) {
             state.set_met(ids);
+        }
+    }
+
+    // ---- what is unknown
+
+    /// What is known of a key on a server when a line is processed.
+    pub fn knowledge(&self, line: &JournalLine<'_>, db: u32, key: &[u8]) -> Knowledge {
+        /// How many milliseconds around a deadline it is unknown whether the server still has the key.
+        const MARGIN: i64 = 2;
+        let Some(lock) = self.locks.find(line.server, db, key) else { return Knowledge::Unknown };
+        let now = line.at.div_euclid(1000);
+        let is_ending = lock.deadline.is_some_and(|deadline| now >= deadline - lock.deadline_slack - MARGIN);
+        let has_just_ended = lock
+            .past_holds
+            .back()
+            .is_some_and(|past| past.end == HoldEnd::Expired && line.at - past.at <= MARGIN * 1000);
+        if lock.is_in_doubt || lock.is_value_unknown || lock.shape != LockShape::Value || is_ending || has_just_ended {
+            return Knowledge::Unknown;
+        }
+        lock.value.clone().map_or(Knowledge::Absent, Knowledge::Value)
+    }
+
+    /// Something may have happened to locks that the journal does not say.
+    pub fn doubt(&mut self, line: &JournalLine<'_>, is_meant: impl Fn(&Lock) -> bool) {
+        let client = self.client_of(line);
+        for id in self.locks.ids(|lock| lock.id.server == line.server && is_meant(lock)) {
+            let source = Self::source_of(line, &client);
+            self.with_lock(&id, Some(&client), source, |tracker| tracker.doubt());
         }
     }
 
@@ -264,7 +322,9 @@ impl AuditState {
         }
         let is_said = is_matched(&self.scope.locks, effect.key);
         let reply = (line.outcome != Outcome::Answered, line.replied_at);
+        let lacks_reply = line.lacks_reply();
         let is_free = self.track(&id, Some(&client), source, reply, |tracker| {
+            tracker.lock().lacks_replies |= lacks_reply;
             if is_said {
                 tracker.note_reason(LockReason::Said);
             }
@@ -290,7 +350,7 @@ impl AuditState {
     #[inline]
     fn may_begin_lock(&self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
         let begins = match effect.effect {
-            Effect::Take { .. } | Effect::AddMember { .. } => true,
+            Effect::Take { .. } | Effect::AddMember { .. } | Effect::Unknown { may_take: true } => true,
             Effect::Arrive { claim: Claim::TakesFree | Claim::Takes | Claim::Refused, .. } => true,
             Effect::Set { value, old: Some(_), .. } if Timestamp::to_come(value, line.at, line.real).is_some() => true,
             Effect::Delete { removed: Some(true) } | Effect::Expire { done: true, .. }
@@ -308,6 +368,7 @@ impl AuditState {
             | Effect::NotOwned { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
+            | Effect::Unknown { may_take: false }
             | Effect::Flush { .. }
             | Effect::SwapDatabases { .. } => false,
         };

@@ -11,14 +11,19 @@ use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_table::is_active;
-use super::reply_value::ReplyValue;
+use super::missing_replies::{
+    Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
+    unknown_effects,
+};
+use super::queued_commands::{Queue, QueuedCommands};
+use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
-use super::script_effects::{KnownScripts, merged_effects, script_effects};
+use super::script_effects::{KnownScripts, effects_without_children, merged_effects, script_effects};
 use super::timeline::LockTimeline;
 use super::work_after_loss::note_work;
 use crate::base::duration::parse_duration;
-use crate::powers::{EventKind, Outcome, RecordHeader};
-use crate::spec::{CommandKind, LockEffect, Table, TransactionCommand};
+use crate::powers::{EffectOrder, EventKind, Outcome, RecordHeader};
+use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand};
 
 /// How many keys a client may watch.
 const MAX_WATCHED: usize = 16;
@@ -30,6 +35,8 @@ pub struct Auditor {
     commands: Table,
     state: AuditState,
     scripts: KnownScripts,
+    /// What waits for EXEC, of journals that do not say what it ran.
+    queued: QueuedCommands,
     /// Moves of clocks that are about to happen: server, number of the line that says so, and the time to move to.
     clock_moves: Vec<(u16, u64, i64)>,
     /// How many lines were processed.
@@ -39,7 +46,7 @@ pub struct Auditor {
 impl Auditor {
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
-        Self { commands, state, scripts, clock_moves: Vec::new(), lines: 0 }
+        Self { commands, state, scripts, queued: QueuedCommands::default(), clock_moves: Vec::new(), lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -86,7 +93,7 @@ impl Auditor {
     pub fn active_locks(&mut self, now: impl Fn(u16) -> (i64, i64)) -> Vec<Lock> {
         for id in self.state.locks.ids(Lock::is_known) {
             let (at, real) = now(id.server);
-            let source = JournalRef { at, real, ..self.state.last_line(id.server) };
+            let source = JournalRef { at, real, earliest: real, ..self.state.last_line(id.server) };
             self.state.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
         }
         let ids = self.state.locks.ids(is_active);
@@ -96,7 +103,8 @@ impl Auditor {
     /// A copy that knows of those locks alone that clients hold or wait for.
     pub fn active(&self) -> Self {
         let (commands, state) = (self.commands.clone(), self.state.active());
-        Self { commands, state, scripts: KnownScripts::default(), clock_moves: Vec::new(), lines: self.lines }
+        let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
+        Self { commands, state, scripts, queued, clock_moves: Vec::new(), lines: self.lines }
     }
 
     // ---- settings
@@ -110,11 +118,13 @@ impl Auditor {
     /// Lines of a server are missing: who holds what there is unknown. The findings stay.
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
+        self.queued.forget(server);
     }
 
     /// A server begins anew: forgets it and its findings.
     pub fn forget_server(&mut self, server: u16) {
         self.state.forget_server(server);
+        self.queued.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
 
@@ -129,7 +139,10 @@ impl Auditor {
     /// nearly all programs. Returns whether it did.
     #[inline]
     pub fn skip_unrelated(&mut self, server: u16, header: &RecordHeader<'_>) -> bool {
-        if header.is_event || self.state.clients.contains_key(&(server, header.client)) {
+        if header.is_event
+            || header.order != EffectOrder::Total
+            || self.state.clients.contains_key(&(server, header.client))
+        {
             return false;
         }
         if let Some(row) = self.commands.find(header.first) {
@@ -146,16 +159,21 @@ impl Auditor {
             }
         }
         self.lines += 1;
-        self.state.advance_time(server, header.seq, header.at, header.real);
+        self.state.advance_time(server, header.seq, (header.at, header.real), header.real);
         true
     }
 
     /// Processes the next line. The lines of one server come in the order of their numbers.
     pub fn process_line(&mut self, line: &JournalLine<'_>) {
         self.lines += 1;
-        self.state.advance_time(line.server, line.seq, line.at, line.real);
+        self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
+        self.state.collector.note_line(line);
         match line.event {
-            Some(EventKind::Closed) => return self.state.close_connection(line),
+            Some(EventKind::Closed) => {
+                self.queued.clear(line);
+                self.state.collector.note_connection_event(line.server);
+                return self.state.close_connection(line);
+            }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
                     flush(&mut self.state, line, None, FlushCause::Restart);
@@ -164,17 +182,23 @@ impl Auditor {
             }
             Some(EventKind::Clock) => return self.note_clock_move(line),
             Some(EventKind::Evicted) => return self.state.evict(line),
-            None if matches!(line.outcome, Outcome::NeverRan | Outcome::Queued) => return,
+            None if line.is_queued() => return self.queued.add(line),
+            None if line.outcome == Outcome::NeverRan => return,
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };
-        match row.kind {
+        let (kind, lock_effect) = (row.kind, row.lock_effect);
+        let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
+        match kind {
+            _ if !is_known => self.doubt(line, kind, lock_effect),
             CommandKind::Transaction(TransactionCommand::Exec) => self.process_exec(line),
             CommandKind::Transaction(TransactionCommand::Watch) => self.watch(line),
             CommandKind::Transaction(TransactionCommand::Unwatch | TransactionCommand::Discard) => {
+                self.queued.clear(line);
                 self.unwatch(line);
             }
             CommandKind::Transaction(TransactionCommand::Multi) => {}
+            CommandKind::Script(script) if line.are_children_unknown => self.process_unknown_script(line, script),
             CommandKind::Script(_) => self.process_script(line),
             CommandKind::Keys
             | CommandKind::Blocking
@@ -183,7 +207,7 @@ impl Auditor {
             | CommandKind::Connection
             | CommandKind::Debug
             | CommandKind::Library
-            | CommandKind::Container => self.process_command(line, row.lock_effect),
+            | CommandKind::Container => self.process_command(line, lock_effect),
         }
         note_work(&mut self.state, line, &self.commands);
     }
@@ -212,6 +236,15 @@ impl Auditor {
     }
 
     fn process_command(&mut self, line: &JournalLine<'_>, kind: LockEffect) {
+        if line.lacks_reply() {
+            let keys = keys_of(&self.commands, &line.words);
+            let mut known = KnownKeys::new(|db, key: &[u8]| self.state.knowledge(line, db, key));
+            let conclusion = known.conclude(kind, line.db, &line.words, &keys);
+            for effect in concluded_effects(kind, line.db, &line.words, &keys, &conclusion) {
+                self.apply(line, &effect);
+            }
+            return;
+        }
         let executed = Executed { db: line.db, words: &line.words, reply: line.reply };
         for effect in effects_of(kind, executed) {
             if let Effect::Read { value } = effect.effect {
@@ -240,7 +273,8 @@ impl Auditor {
             | Effect::NotOwned { .. }
             | Effect::AddMember { .. }
             | Effect::RemoveMember { .. }
-            | Effect::OtherWrite => self.state.apply(line, effect),
+            | Effect::OtherWrite
+            | Effect::Unknown { .. } => self.state.apply(line, effect),
         }
     }
 
@@ -248,32 +282,190 @@ impl Auditor {
 
     fn process_script(&mut self, line: &JournalLine<'_>) {
         line.with_nested(|nested| {
+            if nested.iter().any(|command| command.reply.is_empty()) {
+                return self.process_script_without_replies(line, nested);
+            }
             for effect in script_effects(&line.words, nested, 1, &self.commands, &mut self.scripts) {
                 self.apply(line, &effect);
             }
         });
     }
 
+    /// The journal does not say what the script did.
+    fn process_unknown_script(&mut self, line: &JournalLine<'_>, script: ScriptCommand) {
+        let (ScriptCommand::Eval { read_only }
+        | ScriptCommand::EvalSha { read_only }
+        | ScriptCommand::Function { read_only }) = script;
+        if read_only {
+            return;
+        }
+        let is_lock = |word: &&&[u8]| self.state.locks.find(line.server, line.db, word).is_some();
+        let named: Vec<&[u8]> = line.words.iter().skip(1).filter(is_lock).copied().collect();
+        for effect in effects_without_children(&line.words, line.db, line.reply, named) {
+            self.apply(line, &effect);
+        }
+        // A script without keys of its own may make their names of its arguments.
+        if line.words.get(2).is_none_or(|count| *count == b"0") && !line.reply.starts_with(b"-NOSCRIPT") {
+            let is_alike = |word: &&[u8], key: &[u8]| {
+                word.len() >= 3 && (contains(key, word) || contains(word, key)) && !key.is_empty()
+            };
+            let is_named = |lock: &Lock| {
+                lock.id.db == line.db && line.words.iter().skip(1).any(|word| is_alike(word, &lock.id.key))
+            };
+            self.state.doubt(line, is_named);
+        }
+    }
+
+    /// The journal says what the script ran, but not what that replied.
+    fn process_script_without_replies(&mut self, line: &JournalLine<'_>, nested: &[NestedCommand<'_>]) {
+        let commands: Vec<NestedScriptCommand<'_>> = nested
+            .iter()
+            .filter(|command| command.depth == 1)
+            .filter_map(|command| {
+                let kind = self.commands.find(command.words.first()?)?.lock_effect;
+                let keys = keys_of(&self.commands, &command.words).to_vec();
+                Some(NestedScriptCommand { kind, db: command.db, words: &command.words, keys })
+            })
+            .collect();
+        let count = line.words.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse().ok()).unwrap_or(0usize);
+        let args = line.words.get(count.saturating_add(3)..).unwrap_or_default();
+        let mut known = KnownKeys::new(|db, key: &[u8]| self.state.knowledge(line, db, key));
+        let conclusions = replies_in_script(&commands, args, &mut known);
+        let replied: Vec<NestedCommand<'_>> = commands
+            .iter()
+            .zip(&conclusions)
+            .filter_map(|(command, conclusion)| match conclusion {
+                Conclusion::Reply(reply) => {
+                    Some(NestedCommand { depth: 1, db: command.db, words: command.words.to_vec(), reply })
+                }
+                Conclusion::Gone | Conclusion::Unknown => None,
+            })
+            .collect();
+        let mut effects = script_effects(&line.words, &replied, 1, &self.commands, &mut self.scripts);
+        for (command, conclusion) in commands.iter().zip(&conclusions) {
+            if !matches!(conclusion, Conclusion::Reply(_)) {
+                let NestedScriptCommand { kind, db, words, keys } = command;
+                effects.extend(concluded_effects(*kind, *db, words, keys, conclusion));
+            }
+        }
+        for effect in &effects {
+            self.apply(line, effect);
+        }
+    }
+
+    /// It is unknown what a command did, or when: what it may have changed is in doubt.
+    fn doubt(&mut self, line: &JournalLine<'_>, kind: CommandKind, lock_effect: LockEffect) {
+        match (kind, lock_effect) {
+            (_, LockEffect::FlushDatabase) => self.state.doubt(line, |lock| lock.id.db == line.db),
+            (_, LockEffect::FlushAll | LockEffect::SwapDatabases) => self.state.doubt(line, |_| true),
+            (CommandKind::Transaction(TransactionCommand::Exec), _) => {
+                self.unwatch(line);
+                let keys = self.queued.take(line).keys(&self.commands);
+                self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())));
+                line.with_nested(|nested| {
+                    for command in nested {
+                        let keys = keys_of(&self.commands, &command.words);
+                        self.doubt_keys(line, keys.iter().map(|key| (command.db, *key)));
+                    }
+                });
+            }
+            (CommandKind::Script(script), _) if line.are_children_unknown => self.process_unknown_script(line, script),
+            (CommandKind::Script(_), _) if line.is_cut && !line.is_unplaced => self.process_script(line),
+            _ => {
+                let keys = keys_of(&self.commands, &line.words);
+                self.doubt_keys(line, keys.iter().map(|key| (line.db, *key)));
+            }
+        }
+    }
+
+    fn doubt_keys<'k>(&mut self, line: &JournalLine<'_>, keys: impl Iterator<Item = (u32, &'k [u8])>) {
+        for (db, key) in keys {
+            for effect in unknown_effects(db, [key]) {
+                self.apply(line, &effect);
+            }
+        }
+    }
+
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
         let watched = watched.as_slice();
+        let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {
             return;
         }
-        line.with_nested(|nested| {
-            let effects = self.queued_effects(nested);
-            for effect in merged_effects(effects) {
-                let compared = with_watched(effect.clone(), watched);
-                // To watch a key is no sign of a lock, but a key that was taken before may be one.
-                if compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
-                    self.apply(line, &compared);
-                }
+        if line.are_children_unknown {
+            return self.process_queued(line, &queued, watched);
+        }
+        line.with_nested(|nested| self.process_transaction(line, nested, watched));
+    }
+
+    /// EXEC ran what was queued, and its reply says how that ended.
+    fn process_queued(&mut self, line: &JournalLine<'_>, queued: &Queue, watched: &[Watched]) {
+        let replies = reply_elements(line.reply);
+        if queued.is_cut || replies.len() != queued.commands.len() {
+            let keys = queued.keys(&self.commands);
+            return self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())));
+        }
+        let nested: Vec<NestedCommand<'_>> = queued
+            .commands
+            .iter()
+            .zip(replies)
+            .map(|((db, words), reply)| NestedCommand {
+                depth: 1,
+                db: *db,
+                words: words.iter().map(Vec::as_slice).collect(),
+                reply,
+            })
+            .collect();
+        self.process_transaction(line, &nested, watched);
+    }
+
+    fn process_transaction(&mut self, line: &JournalLine<'_>, nested: &[NestedCommand<'_>], watched: &[Watched]) {
+        // The replies of a transaction follow as those of a single command do.
+        let commands: Vec<(LockEffect, Vec<&[u8]>)> = nested
+            .iter()
+            .map(|command| {
+                let row = command.words.first().and_then(|name| self.commands.find(name));
+                (row.map_or(LockEffect::None, |row| row.lock_effect), keys_of(&self.commands, &command.words).to_vec())
+            })
+            .collect();
+        let mut known = KnownKeys::new(|db, key: &[u8]| self.state.knowledge(line, db, key));
+        let conclusions: Vec<Option<Conclusion>> = nested
+            .iter()
+            .zip(&commands)
+            .map(|(command, (kind, keys))| {
+                let is_missing = command.reply.is_empty() && command.depth == 1;
+                is_missing.then(|| known.conclude(*kind, command.db, &command.words, keys))
+            })
+            .collect();
+        let replied: Vec<NestedCommand<'_>> = nested
+            .iter()
+            .zip(&conclusions)
+            .map(|(command, conclusion)| {
+                let reply = match conclusion {
+                    Some(Conclusion::Reply(reply)) => reply.as_slice(),
+                    _ => command.reply,
+                };
+                NestedCommand { depth: command.depth, db: command.db, words: command.words.clone(), reply }
+            })
+            .collect();
+        let mut effects = self.queued_effects(line, &replied);
+        for ((command, (kind, keys)), conclusion) in nested.iter().zip(&commands).zip(&conclusions) {
+            if let Some(conclusion @ (Conclusion::Gone | Conclusion::Unknown)) = conclusion {
+                effects.extend(concluded_effects(*kind, command.db, &command.words, keys, conclusion));
             }
-        });
+        }
+        for effect in merged_effects(effects) {
+            let compared = with_watched(effect.clone(), watched);
+            // To watch a key is no sign of a lock, but a key that was taken before may be one.
+            if compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
+                self.apply(line, &compared);
+            }
+        }
     }
 
     /// What the queued commands of a transaction did.
-    fn queued_effects<'a>(&mut self, nested: &[NestedCommand<'a>]) -> KeyEffects<'a> {
+    fn queued_effects<'a>(&mut self, line: &JournalLine<'_>, nested: &[NestedCommand<'a>]) -> KeyEffects<'a> {
         let mut first = 0;
         let mut effects = KeyEffects::new();
         for (at, queued) in nested.iter().enumerate().filter(|(_, command)| command.depth == 1) {
@@ -282,6 +474,9 @@ impl Auditor {
             let Some(row) = queued.words.first().and_then(|name| self.commands.find(name)) else { continue };
             let executed = Executed { db: queued.db, words: &queued.words, reply: queued.reply };
             effects.extend(match row.kind {
+                CommandKind::Script(_) if line.are_children_unknown => {
+                    effects_without_children(&queued.words, queued.db, queued.reply, [])
+                }
                 CommandKind::Script(_) => script_effects(&queued.words, deeper, 2, &self.commands, &mut self.scripts),
                 _ => effects_of(row.lock_effect, executed),
             });
@@ -325,4 +520,8 @@ fn with_watched<'a>(effect: KeyEffect<'a>, watched: &'a [Watched]) -> KeyEffect<
         }
         _ => effect,
     }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
 }

@@ -213,7 +213,7 @@ fn set<'a>(command: Executed<'a, '_>, key: &'a [u8], value: &'a [u8]) -> KeyEffe
                 false => compared(command, key, Effect::NotOwned { intent: Intent::Extend, is_known: true }, token),
             }
         }
-        Condition::None | Condition::Other => {
+        Condition::None | Condition::Exists | Condition::Other => {
             let is_set = options.condition == Condition::None
                 || if options.get { answer != ReplyValue::Null } else { answer.text().is_some() };
             match is_set {
@@ -284,25 +284,28 @@ fn restored_expiry(words: &[&[u8]]) -> ExpiryChange {
     }
 }
 
+/// The condition of a SET.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition<'a> {
+pub enum Condition<'a> {
     None,
     Absent,
+    /// Only if the key exists.
+    Exists,
     /// Only if the key has this value; `None` if a digest is given.
     Equal(Option<&'a [u8]>),
     Other,
 }
 
 /// The options of SET and of the commands that share them.
-struct SetOptions<'a> {
-    condition: Condition<'a>,
-    get: bool,
+pub struct SetOptions<'a> {
+    pub condition: Condition<'a>,
+    pub get: bool,
     keeps_expiry: bool,
     expiry: ExpiryChange,
 }
 
 impl<'a> SetOptions<'a> {
-    fn of(words: &[&'a [u8]]) -> Self {
+    pub fn of(words: &[&'a [u8]]) -> Self {
         let mut options =
             Self { condition: Condition::None, get: false, keeps_expiry: false, expiry: ExpiryChange::Kept };
         let mut at = 0;
@@ -329,7 +332,7 @@ impl<'a> SetOptions<'a> {
                 if is("NX") {
                     options.condition = Condition::Absent;
                 } else if is("XX") {
-                    options.condition = Condition::Other;
+                    options.condition = Condition::Exists;
                 } else if is("GET") {
                     options.get = true;
                 } else if is("KEEPTTL") {

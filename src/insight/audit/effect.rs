@@ -73,6 +73,11 @@ pub enum Effect<'a> {
     },
     /// The key was written as no lock is: INCR, APPEND, another type.
     OtherWrite,
+    /// The key may have been changed, and the journal does not say how.
+    Unknown {
+        /// The command takes the lock if the key is free.
+        may_take: bool,
+    },
     /// All keys of the database, or of all databases, were deleted. The effect has no key.
     Flush { all: bool },
     /// Two databases were exchanged. The effect has no key.

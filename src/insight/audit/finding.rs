@@ -15,6 +15,9 @@ pub struct JournalRef {
     pub at: i64,
     /// The same in real time.
     pub real: i64,
+    /// The earliest real time at which it may have taken effect: before `real` only of a command to an upstream server,
+    /// of which it is known when it was sent, and when its reply came.
+    pub earliest: i64,
     /// The client that sent it; 0 if none did.
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.

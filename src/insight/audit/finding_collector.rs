@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::code::Code;
 use super::finding::Finding;
+use super::journal_line::JournalLine;
 use super::scope::Scope;
 
 /// How many findings are listed.
@@ -27,7 +28,36 @@ pub struct FindingCollector {
     /// How many keys were taken for locks.
     pub locks: u64,
     scope: Arc<Scope>,
+    /// The servers whose journals another program wrote.
+    partial: Vec<PartialJournal>,
+    /// Findings that wait for a sign that those clients were still there.
+    unproven: Vec<Unproven>,
 }
+
+/// What is known of a journal that another program wrote. It may not say when connections end, and when replies come. So
+/// nobody is blamed for what was done to a client's lock before a later command shows that the client was still there.
+#[derive(Clone)]
+struct PartialJournal {
+    server: u16,
+    /// Whether it tells of connections that ended.
+    has_connection_events: bool,
+    /// Whether its times are those of a real clock.
+    has_real_time: bool,
+    /// The last command of each client.
+    last_seen: HashMap<u64, u64, FixedState>,
+}
+
+/// A finding with the clients of which a later command is awaited.
+#[derive(Clone)]
+struct Unproven {
+    finding: Finding,
+    /// The client that took the lock last: the others must act after it has.
+    first: Option<(u16, u64)>,
+    others: Vec<(u16, u64)>,
+}
+
+/// How many findings may wait.
+const MAX_UNPROVEN: usize = 4096;
 
 impl FindingCollector {
     pub fn new(scope: Arc<Scope>) -> Self {
@@ -53,13 +83,108 @@ impl FindingCollector {
     /// Forgets the findings on one server, or all.
     pub fn forget(&mut self, server: Option<u16>) {
         self.findings.retain(|finding| server.is_some_and(|server| finding.server != server));
+        self.unproven.retain(|unproven| server.is_some_and(|server| unproven.finding.server != server));
         self.known = self.findings.iter().enumerate().map(|(at, finding)| (key_of(finding), at)).collect();
         if server.is_none() {
             self.unlisted = 0;
         }
     }
 
-    pub fn add(&mut self, mut finding: Finding) {
+    /// A line of a journal, perhaps of one that another program wrote.
+    #[inline]
+    pub fn note_line(&mut self, line: &JournalLine<'_>) {
+        let is_partial = line.is_partial();
+        if is_partial || !self.partial.is_empty() {
+            self.note_partial(line, is_partial);
+        }
+    }
+
+    #[cold]
+    fn note_partial(&mut self, line: &JournalLine<'_>, is_partial: bool) {
+        let JournalLine { server, client, seq, .. } = *line;
+        if is_partial && !self.is_partial(server) {
+            let last_seen = HashMap::default();
+            let has_connection_events = false;
+            self.partial.push(PartialJournal { server, has_connection_events, has_real_time: true, last_seen });
+        }
+        let Some(partial) = self.partial.iter_mut().find(|partial| partial.server == server) else { return };
+        partial.last_seen.insert(client, seq);
+        partial.has_real_time &= !is_partial || !line.are_children_unknown;
+        let acts = (server, client);
+        let mut proven = Vec::new();
+        self.unproven.retain_mut(|unproven| {
+            match unproven.first {
+                Some(first) if first == acts => unproven.first = None,
+                // It may have given up the lock before the other one had it.
+                Some(_) if unproven.others.contains(&acts) => return false,
+                Some(_) => {}
+                None => unproven.others.retain(|other| *other != acts),
+            }
+            let is_proven = unproven.first.is_none() && unproven.others.is_empty();
+            if is_proven {
+                proven.push(unproven.finding.clone());
+            }
+            !is_proven
+        });
+        proven.into_iter().for_each(|finding| self.publish(finding));
+    }
+
+    /// The journal of a server tells of connections that end.
+    pub fn note_connection_event(&mut self, server: u16) {
+        if let Some(partial) = self.partial.iter_mut().find(|partial| partial.server == server) {
+            partial.has_connection_events = true;
+        }
+    }
+
+    /// Whether another program wrote the journal of a server.
+    pub fn is_partial(&self, server: u16) -> bool {
+        self.partial.iter().any(|partial| partial.server == server)
+    }
+
+    /// Whether the journal of a server tells of connections that end.
+    pub fn has_connection_events(&self, server: u16) -> bool {
+        self.partial.iter().all(|partial| partial.server != server || partial.has_connection_events)
+    }
+
+    /// Whether the times in the journal of a server are those of a real clock.
+    pub fn has_real_time(&self, server: u16) -> bool {
+        self.partial.iter().all(|partial| partial.server != server || partial.has_real_time)
+    }
+
+    pub fn add(&mut self, finding: Finding) {
+        if self.partial.is_empty() || !self.is_partial(finding.server) {
+            return self.publish(finding);
+        }
+        let acting = finding.evidence.iter().map(|evidence| &evidence.source).find(|source| source.seq == finding.seq);
+        let acting = acting.map(|source| (source.server, source.client));
+        let seen = |(server, client): (u16, u64)| {
+            let partial = self.partial.iter().find(|partial| partial.server == server);
+            partial.and_then(|partial| partial.last_seen.get(&client)).copied().unwrap_or(0)
+        };
+        let clients = finding.evidence.iter().map(|evidence| (evidence.source.server, evidence.source.client));
+        let mut others: Vec<(u16, u64)> =
+            clients.filter(|client| client.1 != 0 && Some(*client) != acting && self.is_partial(client.0)).collect();
+        others.sort_unstable();
+        others.dedup();
+        if others.is_empty() {
+            return self.publish(finding);
+        }
+        let is_past = |client: &(u16, u64)| seen(*client) > finding.seq;
+        let first = acting.filter(|_| finding.code == Code::TwoHolders);
+        match first {
+            // Which of them acted first after that is not known any more.
+            Some(_) if others.iter().any(is_past) => return,
+            Some(_) => {}
+            None => others.retain(|client| !is_past(client)),
+        }
+        if others.is_empty() {
+            self.publish(finding);
+        } else if self.unproven.len() < MAX_UNPROVEN {
+            self.unproven.push(Unproven { finding, first, others });
+        }
+    }
+
+    fn publish(&mut self, mut finding: Finding) {
         if self.scope.off.contains(&finding.code) {
             return;
         }

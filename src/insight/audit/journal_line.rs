@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::powers::{Child, EventKind, Item, Outcome, StoredRecord};
+use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, StoredRecord};
 
 /// The furthest time from 1970 that is counted with, in microseconds. No server's clock shows it, but a file may say
 /// anything, and differences of such times must not overflow.
@@ -12,6 +12,7 @@ const FURTHEST: i64 = 1 << 61;
 pub type LineWords<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// A command or an event.
+#[derive(Clone)]
 pub struct JournalLine<'a> {
     /// The server that received it, from 1.
     pub server: u16,
@@ -20,6 +21,11 @@ pub struct JournalLine<'a> {
     pub at: i64,
     /// The same in real time.
     pub real: i64,
+    /// The earliest real time at which it may have taken effect: when an upstream server was sent it.
+    pub earliest: i64,
+    pub order: EffectOrder,
+    /// Whether it is unknown when it took effect, relative to other commands on the same keys.
+    pub is_unplaced: bool,
     pub client: u64,
     pub db: u32,
     pub event: Option<EventKind>,
@@ -28,9 +34,14 @@ pub struct JournalLine<'a> {
     pub outcome: Outcome,
     /// When the client got the reply, in microseconds of real time, if that was later than at once.
     pub replied_at: Option<i64>,
+    /// Whether it is unknown what EXEC or a script ran.
+    pub are_children_unknown: bool,
+    /// Whether words were cut off.
+    pub is_cut: bool,
     origin: Origin<'a>,
 }
 
+#[derive(Clone, Copy)]
 enum Origin<'a> {
     Memory(&'a StoredRecord<'a>),
     File(&'a Item),
@@ -54,6 +65,9 @@ impl<'a> JournalLine<'a> {
             seq: record.seq,
             at: plausible(record.at),
             real: plausible(record.real),
+            earliest: earliest(record.sent(), record.real),
+            order: record.order,
+            is_unplaced: false,
             client: record.client,
             db: record.db,
             event: record.event,
@@ -61,6 +75,8 @@ impl<'a> JournalLine<'a> {
             reply: record.kept().reply,
             outcome: record.outcome,
             replied_at: record.held_after().map(|held| later(record.real, held)),
+            are_children_unknown: record.are_children_unknown,
+            is_cut: record.kept().words_missing > 0,
             origin: Origin::Memory(seen),
         }
     }
@@ -74,6 +90,9 @@ impl<'a> JournalLine<'a> {
                 seq: entry.seq,
                 at: plausible(entry.at),
                 real: plausible(entry.real),
+                earliest: earliest(entry.sent, entry.real),
+                order: entry.order,
+                is_unplaced: false,
                 client: entry.client,
                 db: entry.db,
                 event: None,
@@ -81,6 +100,8 @@ impl<'a> JournalLine<'a> {
                 reply: &entry.reply,
                 outcome: entry.outcome,
                 replied_at: entry.held_after.map(|held| later(entry.real, held)),
+                are_children_unknown: entry.are_children_unknown,
+                is_cut: entry.words_missing > 0,
                 origin,
             },
             Item::Event(event) => Self {
@@ -88,6 +109,9 @@ impl<'a> JournalLine<'a> {
                 seq: event.seq,
                 at: plausible(event.at),
                 real: plausible(event.real),
+                earliest: plausible(event.real),
+                order: EffectOrder::Total,
+                is_unplaced: false,
                 client: event.client,
                 db: event.key.as_ref().map_or(0, |(db, _)| *db),
                 event: Some(event.kind),
@@ -98,9 +122,32 @@ impl<'a> JournalLine<'a> {
                 reply: &[],
                 outcome: Outcome::Silent,
                 replied_at: None,
+                are_children_unknown: false,
+                is_cut: false,
                 origin,
             },
         }
+    }
+
+    /// Whether another program wrote it, and left out what redouble writes. What is missing is unknown.
+    pub fn is_partial(&self) -> bool {
+        let lacks_outcome = self.reply.is_empty() && self.outcome == Outcome::Answered;
+        self.event.is_none() && self.order == EffectOrder::Total && (self.are_children_unknown || lacks_outcome)
+    }
+
+    /// Whether it ran, and its reply is unknown.
+    pub fn lacks_reply(&self) -> bool {
+        self.event.is_none() && self.reply.is_empty() && self.outcome != Outcome::NeverRan
+    }
+
+    /// Whether it only waits for EXEC.
+    pub fn is_queued(&self) -> bool {
+        self.outcome == Outcome::Queued || self.are_children_unknown && self.reply == b"+QUEUED\r\n"
+    }
+
+    /// The earliest time at which it may have taken effect, on the server's clock.
+    pub fn earliest_at(&self) -> i64 {
+        self.at - (self.real - self.earliest)
     }
 
     /// The client's name at that time.
@@ -150,6 +197,10 @@ impl<'a> JournalLine<'a> {
 /// The nearest time that is counted with, in microseconds since 1970.
 pub fn plausible(micros: i64) -> i64 {
     micros.clamp(-FURTHEST / 2, FURTHEST)
+}
+
+fn earliest(sent: Option<i64>, real: i64) -> i64 {
+    plausible(sent.unwrap_or(real).min(real))
 }
 
 fn later(real: i64, by: u64) -> i64 {

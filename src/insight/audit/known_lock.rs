@@ -90,7 +90,8 @@ pub struct EndedHold {
     pub since: i64,
     /// When it ended.
     pub until: i64,
-    /// `released`, `expired`, `closed` (its connection ended), `told` (a reply said that it is lost).
+    /// `released`, `expired`, `closed` (its connection ended), `told` (a reply said that it is lost),
+    /// `unknown` (the journal does not say).
     pub how: &'static str,
 }
 
@@ -180,6 +181,7 @@ impl EndedHold {
             HoldEnd::Expired => "expired",
             HoldEnd::Closed => "closed",
             HoldEnd::Noticed => "told",
+            HoldEnd::Unknown => "unknown",
         };
         Self { client, name, since: past.hold.acquired.at, until: past.at, how }
     }

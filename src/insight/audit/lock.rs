@@ -29,8 +29,14 @@ pub struct Lock {
     pub value: Option<Box<[u8]>>,
     /// Whether the value on the server is unknown: RESTORE or RENAME brought it. `value` is empty then.
     pub is_value_unknown: bool,
+    /// Whether it is unknown what the server has, and who holds the lock. `value` is `None` then, and there are no holds.
+    pub is_in_doubt: bool,
+    /// Whether replies of commands are missing in the journal: it is followed then even while it is free.
+    pub lacks_replies: bool,
     /// The server's deadline, in milliseconds on its clock.
     pub deadline: Option<i64>,
+    /// How many milliseconds earlier the deadline may be: the command that set it took effect some time in an interval.
+    pub deadline_slack: i64,
     /// The holds of clients that believe to hold the lock.
     pub holds: Vec<Hold>,
     /// The last holds that ended, the latest at the end.
@@ -161,6 +167,8 @@ pub enum HoldEnd {
     Closed,
     /// A reply told the holder that the lock is lost.
     Noticed,
+    /// Something happened to the lock that the journal does not say.
+    Unknown,
 }
 
 /// A hold that ended.
@@ -208,7 +216,10 @@ impl Lock {
             shape: LockShape::Value,
             value: None,
             is_value_unknown: false,
+            is_in_doubt: false,
+            lacks_replies: false,
             deadline: None,
+            deadline_slack: 0,
             holds: Vec::new(),
             past_holds: VecDeque::new(),
             waiters: Vec::new(),
@@ -224,7 +235,7 @@ impl Lock {
 
     /// Whether a client holds the lock, waits for it, or the server has the key.
     pub fn is_in_use(&self) -> bool {
-        !self.holds.is_empty() || !self.waiters.is_empty() || self.value.is_some()
+        !self.holds.is_empty() || !self.waiters.is_empty() || self.value.is_some() || self.lacks_replies
     }
 
     /// The hold that the server agrees with.

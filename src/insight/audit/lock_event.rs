@@ -69,6 +69,8 @@ pub enum LockEvent<'a> {
     HeldAtEnd { hold: usize },
     /// The key vanished without a command naming it.
     KeyVanished { cause: VanishCause },
+    /// Who holds the lock is unknown from now on: all holds end.
+    Doubted,
     /// The journal ends. Comes once, after the `HeldAtEnd` of each hold.
     AuditEnded,
 }

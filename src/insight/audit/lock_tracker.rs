@@ -110,6 +110,7 @@ impl LockTracker<'_> {
             seq: now.seq,
             at,
             real,
+            earliest: real,
             client: 0,
             name: Arc::from(""),
             line: Arc::from("(the lock expired)"),
@@ -125,11 +126,14 @@ impl LockTracker<'_> {
     }
 
     pub fn set_deadline(&mut self, deadline: Option<i64>) {
+        let source = &self.context.source;
+        // In milliseconds, both rounded down.
+        let slack = (source.real.div_euclid(1000) - source.earliest.div_euclid(1000)).max(0);
         let lock = &mut *self.context.lock;
         if let Some(old) = lock.deadline.take() {
             self.deadlines.remove(&(old, Arc::clone(&lock.id)));
         }
-        lock.deadline = deadline;
+        (lock.deadline, lock.deadline_slack) = (deadline, slack);
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, Arc::clone(&lock.id)));
         }
@@ -140,13 +144,35 @@ impl LockTracker<'_> {
     /// The server has this value, or none.
     pub fn set_value(&mut self, value: Option<&[u8]>) {
         let lock = self.lock();
-        (lock.value, lock.is_value_unknown) = (value.map(Into::into), false);
+        (lock.value, lock.is_value_unknown, lock.is_in_doubt) = (value.map(Into::into), false, false);
     }
 
     /// The server has this value, or an unknown one.
     pub fn write_value(&mut self, value: Option<&[u8]>) {
         let lock = self.lock();
         (lock.value, lock.is_value_unknown) = (Some(value.unwrap_or_default().into()), value.is_none());
+        lock.is_in_doubt = false;
+    }
+
+    /// Something may have happened to the key that the journal does not say. Nothing is held against anybody that rests on
+    /// what was known before.
+    pub fn doubt(&mut self) {
+        self.emit(&LockEvent::Doubted);
+        while let Some(hold) = self.context.lock.holds.first() {
+            let client = hold.client.clone();
+            self.end_hold(0, HoldEnd::Unknown, false);
+            self.note_release(&client);
+        }
+        while let Some(waiter) = self.context.lock.waiters.first() {
+            let client = waiter.client.clone();
+            self.stop_waiting(&client);
+        }
+        for past in std::mem::take(&mut self.lock().past_holds) {
+            self.note_release(&past.hold.client);
+        }
+        self.set_value(None);
+        self.set_deadline(None);
+        self.lock().is_in_doubt = true;
     }
 
     /// The server has another value than was known, or none.

@@ -5,7 +5,7 @@
 //!
 //! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
 //! 2. What comes in: `journal_line`, `reply_value`.
-//! 3. What a command did to a key: `effect`; found by `command_effects` and `script_effects`.
+//! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
 //! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
@@ -44,7 +44,9 @@ mod lock_event;
 mod lock_reason;
 mod lock_table;
 mod lock_tracker;
+mod missing_replies;
 mod program_links;
+mod queued_commands;
 mod record_merge;
 pub mod render;
 mod reply_value;

@@ -41,6 +41,47 @@ pub fn reply_values(reply: &[u8]) -> SmallVec<[ReplyValue<'_>; 4]> {
     (0..count).map_while(|_| take(&mut rest)).collect()
 }
 
+/// The values of a reply that is a list, each as it was sent; what was cut off is missing.
+pub fn reply_elements(reply: &[u8]) -> Vec<&[u8]> {
+    let mut rest = reply;
+    let Some((b'*' | b'~', count)) = take_line(&mut rest).and_then(|line| Some((*line.first()?, line))) else {
+        return Vec::new();
+    };
+    let count = parse_integer(&count[1..]).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    (0..count)
+        .map_while(|_| {
+            let before = rest;
+            skip(&mut rest, 0)?;
+            Some(&before[..before.len() - rest.len()])
+        })
+        .collect()
+}
+
+/// How deep lists may be nested in a list.
+const DEEPEST: usize = 32;
+
+/// Skips a whole value.
+fn skip(rest: &mut &[u8], depth: usize) -> Option<()> {
+    let (kind, text) = take_line(rest)?.split_first()?;
+    let length = || parse_integer(text).and_then(|length| usize::try_from(length).ok());
+    match kind {
+        b'$' | b'=' | b'!' => {
+            if let Some(length) = length() {
+                *rest = rest.get(length.checked_add(2)?..)?;
+            }
+        }
+        b'*' | b'~' | b'>' | b'%' if depth < DEEPEST => {
+            let values = if *kind == b'%' { 2 } else { 1 };
+            for _ in 0..length().unwrap_or(0).checked_mul(values)? {
+                skip(rest, depth + 1)?;
+            }
+        }
+        b'*' | b'~' | b'>' | b'%' => return None,
+        _ => {}
+    }
+    Some(())
+}
+
 fn take<'a>(rest: &mut &'a [u8]) -> Option<ReplyValue<'a>> {
     let (kind, text) = take_line(rest)?.split_first()?;
     Some(match kind {
@@ -88,6 +129,8 @@ mod tests {
         ] {
             assert_eq!(ReplyValue::of(reply), answer);
         }
+        let elements = reply_elements(b"*4\r\n+OK\r\n*2\r\n:1\r\n$1\r\na\r\n$-1\r\n$9\r\nabc");
+        assert_eq!(elements, [&b"+OK\r\n"[..], b"*2\r\n:1\r\n$1\r\na\r\n", b"$-1\r\n"]);
         let list = reply_values(b"*3\r\n$1\r\na\r\n$-1\r\n:4\r\n");
         assert_eq!(list.as_slice(), [ReplyValue::Text(b"a"), ReplyValue::Null, ReplyValue::Number(4)]);
     }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::command_effects::{Executed, effects_of};
 use super::effect::{Effect, ExpiryChange, Intent, KeyEffect, KeyEffects, LockShape, Precondition};
 use super::journal_line::NestedCommand;
+use super::missing_replies::unknown_effects;
 use super::reply_value::{ReplyValue, reply_values};
 use crate::protocol::parse_integer;
 use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table};
@@ -128,6 +129,23 @@ pub fn script_effects<'a>(
         effects.push(KeyEffect { db: key.db, key: key.key, effect, precondition });
     }
     effects
+}
+
+/// What a script did of which only the request and the reply are known. It may have done anything to the keys that it was
+/// given, and to locks that another word of it names (`named`).
+pub fn effects_without_children<'a>(
+    words: &[&'a [u8]],
+    db: u32,
+    reply: &[u8],
+    named: impl IntoIterator<Item = &'a [u8]>,
+) -> KeyEffects<'a> {
+    // A script that the server does not know has not run.
+    if reply.starts_with(b"-NOSCRIPT") {
+        return KeyEffects::new();
+    }
+    let count = words.get(2).and_then(|word| parse_integer(word)).and_then(|count| usize::try_from(count).ok());
+    let keys = words.iter().skip(3).take(count.unwrap_or(0)).copied();
+    unknown_effects(db, keys.chain(named))
 }
 
 /// The effects of several commands in one step: a key that is set and given its deadline then is set with it, and one

@@ -33,6 +33,8 @@ pub enum LockAccessKind {
     /// A release or extension that found no lock, or not the client's own.
     Missed,
     Extended,
+    /// It may have been changed, and the journal does not say how.
+    Unknown,
     /// The key was set whether it was free or not.
     Set,
     Refused,
@@ -53,6 +55,7 @@ impl LockAccessKind {
             Effect::Arrive { claim: Claim::Refused, .. } => Self::Refused,
             Effect::Set { .. } | Effect::Arrive { .. } | Effect::OtherWrite => Self::Set,
             Effect::Read { .. } => Self::Read,
+            Effect::Unknown { .. } => Self::Unknown,
             Effect::Delete { removed: Some(false) }
             | Effect::Expire { done: false, .. }
             | Effect::NotOwned { intent: Intent::Release | Intent::Extend | Intent::Unknown, .. }

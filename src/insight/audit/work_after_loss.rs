@@ -7,6 +7,7 @@ use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, KeyAccess};
 use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
+use crate::powers::EffectOrder;
 use crate::protocol::OwnedWords;
 use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
 
@@ -35,7 +36,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
                 continue;
             }
             let Some(client) = state.state_of(line) else { return };
-            (client.work, client.worked_at) = (client.work + 1, line.at);
+            (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
             if let Some(access) = client.access_to(*db, key).filter(|_| writes).cloned() {
                 note_write(state, line, key, &access);
             }
@@ -72,7 +73,7 @@ fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
 fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access: &KeyAccess) {
     let client = state.client_of(line);
     let ids: Vec<Arc<LockId>> = state.state_of(line).map(locks_of).unwrap_or_default();
-    let (at, real) = (line.at, line.real);
+    let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
         if state.locks.get(id).is_some_and(is_over) {
@@ -80,12 +81,14 @@ fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access
             state.with_lock(id, Some(&client), source, |tracker| tracker.advance_time(at, real));
         }
     }
+    // A write that may have been before the loss is none after it.
+    let earliest = if line.order == EffectOrder::Total { i64::MAX } else { line.earliest };
     // Another lock may guard the key now.
     if ids.iter().any(|id| state.locks.get(id).is_some_and(|lock| is_held_by(lock, &client))) {
         return;
     }
     for id in &ids {
-        if state.locks.get(id).is_some_and(|lock| was_accessed_under(lock, &client, access)) {
+        if state.locks.get(id).is_some_and(|lock| was_accessed_under(lock, &client, access, earliest)) {
             let source = AuditState::source_of(line, &client);
             state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key));
         }
@@ -102,16 +105,20 @@ fn is_held_by(lock: &Lock, client: &ClientIdentity) -> bool {
 }
 
 /// Whether a client accessed a key while it had the lock, which it has lost since.
-fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess) -> bool {
+fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess, written: i64) -> bool {
     let (hold, until) = match (lock.hold_of(client), lock.past_hold_of(client)) {
         (Some(hold), _) => (hold, i64::MAX),
         (None, Some(past)) => (&past.hold, past.at),
         (None, None) => return false,
     };
-    let to = match &hold.status {
-        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) | HoldStatus::Evicted(source) => source.seq,
-        HoldStatus::Flushed(flush) => flush.source.seq,
-        HoldStatus::Held | HoldStatus::Vanished => u64::MAX,
+    let loss = match &hold.status {
+        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) | HoldStatus::Evicted(source) => Some(source),
+        HoldStatus::Flushed(flush) => Some(&flush.source),
+        HoldStatus::Held | HoldStatus::Vanished => None,
     };
+    if loss.is_some_and(|loss| loss.real > written) {
+        return false;
+    }
+    let to = loss.map_or(u64::MAX, |loss| loss.seq);
     access.is_within(hold.acquired.seq, to, until)
 }

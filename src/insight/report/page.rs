@@ -268,6 +268,7 @@ fn stretch(stretch: &ClientSpan) -> StretchData<'_> {
             HoldEnd::Expired => "expired",
             HoldEnd::Closed => "closed",
             HoldEnd::Noticed => "told",
+            HoldEnd::Unknown => "unknown",
         }),
         lost: stretch.lost.as_ref().map(|(spot, what)| (three(*spot), what.as_str())),
         unnoticed: stretch.unnoticed.map(three),

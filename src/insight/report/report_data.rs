@@ -76,7 +76,7 @@ impl MomentKind {
             LockAccessKind::Refused => Self::Refused,
             LockAccessKind::Removed => Self::Released,
             LockAccessKind::Took => Self::Took,
-            LockAccessKind::Flushed | LockAccessKind::Evicted => Self::Other,
+            LockAccessKind::Flushed | LockAccessKind::Evicted | LockAccessKind::Unknown => Self::Other,
         }
     }
 }

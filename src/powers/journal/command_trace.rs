@@ -36,6 +36,8 @@ pub struct CommandTrace {
     children: Option<Box<Children>>,
     /// When it was passed to an upstream server, in microseconds since 1970.
     pub sent: Option<i64>,
+    /// Whether it had its turn on its keys there.
+    pub is_ordered: bool,
     /// Whether it is known what it ran inside itself. Of a command that runs here, it always is.
     pub knows_children: bool,
 }

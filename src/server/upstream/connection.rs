@@ -23,6 +23,7 @@ use crate::engine::{Engine, Fibers, FollowedState, Own, PassedQueue, WaitEnd, Wa
 use crate::protocol::{Dialect, Framer, Protocol, Reply, ReplyScanner};
 use crate::server::node::Node;
 use crate::server::stream::Stream;
+use crate::server::tls_stream::{NO_TLS_HERE, is_tls_hello};
 
 /// The most bytes per read.
 const READ: usize = 64 * 1024;
@@ -59,8 +60,7 @@ enum Link {
 }
 
 pub(in crate::server) struct ProxyConnection {
-    /// Keeps the instance alive.
-    _node: Arc<Node>,
+    node: Arc<Node>,
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<Target>,
     pub(super) session: Box<Session>,
@@ -122,7 +122,7 @@ impl ProxyConnection {
         let engine = Arc::clone(node.root());
         let connecting = Arc::clone(&target);
         Self {
-            _node: node,
+            node,
             engine,
             server: Link::Connecting(Box::pin(async move { connecting.connect().await })),
             target,
@@ -151,7 +151,7 @@ impl ProxyConnection {
 
     pub(super) fn log(&self, text: &str) {
         let address = self.session.client.peer().address();
-        self.engine.instance.log.warn(format!("Upstream {}: {text} (client {address})", self.target.address()));
+        self.node.log_sparingly(&format!("Upstream {}: {text} (client {address})", self.target.address()));
     }
 
     /// Sends a command of the proxy itself, whose reply the client does not see.
@@ -195,6 +195,10 @@ impl ProxyConnection {
             }
         }
         self.poll_wait(cx, scratch);
+        if !self.input.is_empty() && self.engine.has_turn(&self.session) {
+            // A command may have waited for others on its keys.
+            self.run_held(scratch);
+        }
         loop {
             let mut has_moved = false;
             // To the client.
@@ -266,7 +270,12 @@ impl ProxyConnection {
                         self.receive(&input[..read], scratch);
                         scratch.input = input;
                     }
-                    Poll::Ready(_ended) => {
+                    Poll::Ready(ended) => {
+                        if let Err(error) = ended
+                            && self.client.has_failed_handshake()
+                        {
+                            self.node.log_failed_handshake(self.session.client.peer(), &error);
+                        }
                         self.client_has_ended = true;
                         has_moved = true;
                     }
@@ -285,9 +294,18 @@ impl ProxyConnection {
 
     /// Bytes from the client.
     fn receive(&mut self, arrived: &[u8], scratch: &mut Scratch) {
-        let counters = &self.session.counters;
-        add(&counters.input_bytes, arrived.len() as u64);
+        add(&self.session.counters.input_bytes, arrived.len() as u64);
         let (seen, instance) = (self.session.client.seen(), &self.engine.instance);
+        let is_first = seen.received.load(Ordering::Relaxed) == 0;
+        add(&seen.received, arrived.len() as u64);
+        if is_first && is_tls_hello(arrived) && !self.client.is_tls() {
+            self.node.log_tls_hello(self.session.client.peer());
+            let mut out = Vec::new();
+            self.engine.answer(&mut self.session, &Reply::Error(NO_TLS_HERE), &mut out);
+            self.to_client.push(&out, &mut scratch.spare);
+            self.flow = State::Closing;
+            return;
+        }
         seen.last_used.store(instance.cached_now(), Ordering::Relaxed);
         if self.input.is_empty() && self.session.in_flight.wait.is_none() {
             let used = self.pass(arrived, scratch);
@@ -491,6 +509,7 @@ impl Drop for ProxyConnection {
     fn drop(&mut self) {
         self.due_alarms.extend(self.session.client.end_signal_watch());
         self.forget_passed();
+        self.engine.forget_turns(&self.session);
         let (parked, dripping) = match self.session.in_flight.wait.take().map(|wait| *wait) {
             Some(Wait::ParkedReply { reply, .. }) => (reply, 0),
             Some(Wait::Drip { reply, .. }) => (Vec::new(), reply.len()),

@@ -4,7 +4,7 @@ use super::connection::{ProxyConnection, Raw, Scratch, State};
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
-use crate::engine::{Follows, Own, PassedCommand, Resolved, replies_after};
+use crate::engine::{Follows, Own, PassedCommand, Resolved, Turn, replies_after};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Limits, Reply, Words};
 use crate::spec::Group;
@@ -110,6 +110,9 @@ impl ProxyConnection {
         if request.resolved.as_ref().is_ok_and(|resolved| resolved.group() == Group::Control) {
             return self.run_here(request, bytes, scratch);
         }
+        if self.engine.keeps_key_order() && self.passed.may_block() {
+            return Course::Hold;
+        }
         if hooks.path() == HookPath::All || self.session.in_flight.is_intercepted() {
             return self.intercept(request, scratch);
         }
@@ -169,8 +172,10 @@ impl ProxyConnection {
             self.session.in_flight.trace.sent = Some(read_at.max(self.session.in_flight.trace.began()));
         }
         let has_reply = self.note_passing(follows, words);
+        let is_ordered = self.session.in_flight.trace.is_ordered;
         self.passed.push(words, |command| {
-            (command.row, command.follows, command.sent, command.is_intercepted) = (row, follows, read_at, true);
+            (command.row, command.follows, command.sent) = (row, follows, read_at);
+            (command.is_intercepted, command.is_ordered) = (true, is_ordered);
         });
         self.go_on(flow, &mut out, scratch);
         Course::PassAlone { has_reply }
@@ -182,24 +187,40 @@ impl ProxyConnection {
         let Request { words, resolved, read_at } = request;
         let follows = self.follows(resolved, *words);
         let is_journaled = self.engine.instance.active_hooks.has(Hook::Journal);
-        if follows == Follows::Nothing && !is_journaled && !self.in_multi && self.session.replies == Replies::On {
+        let keeps_order = self.engine.keeps_key_order();
+        let is_plain = follows == Follows::Nothing && !is_journaled && !keeps_order;
+        if is_plain && !self.in_multi && self.session.replies == Replies::On {
             self.passed.push_plain();
             return Course::Pass;
         }
         if matches!(follows, Follows::ClientReply | Follows::Replication) && !self.passed.is_empty() {
             return Course::Hold;
         }
+        if keeps_order && follows == Follows::Exec && !self.passed.is_empty() {
+            // What is queued is known when it has its replies.
+            return Course::Hold;
+        }
+        let row = self.engine.table.row_of(*words);
+        let turn = self.engine.take_turn(&self.session, row, *words, self.in_multi);
+        if turn == Turn::Wait {
+            return Course::Hold;
+        }
+        let is_ordered = turn == Turn::Taken;
         let has_reply = self.note_passing(follows, *words);
+        if !has_reply && is_ordered {
+            // Nobody will know when it is over.
+            self.engine.give_back_turn(&self.session);
+        }
         if !has_reply && !is_journaled {
             return Course::Pass;
         }
-        if follows == Follows::Nothing && !self.passed.has_room() {
+        if follows == Follows::Nothing && !is_ordered && !self.passed.has_room() {
             self.passed.push_plain();
             return Course::Pass;
         }
-        let row = self.engine.table.row_of(*words);
         let describe = |command: &mut PassedCommand| {
-            (command.row, command.follows, command.sent, command.is_intercepted) = (row, follows, *read_at, false);
+            (command.row, command.follows, command.sent) = (row, follows, *read_at);
+            (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
         };
         if has_reply {
             self.passed.push(*words, describe);

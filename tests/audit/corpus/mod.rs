@@ -10,9 +10,10 @@ use redouble::internals::{Item, Scope, audit, auditor, command_table};
 use redouble::{Code, Severity};
 
 use linear::is_linearizable;
-use world::{History, history};
+use world::History;
+pub use world::history;
 
-const HISTORIES: u64 = 400;
+pub const HISTORIES: u64 = 400;
 
 /// The page that has the figures; `REDOUBLE_WRITE_DOCS=1` writes them there.
 const PAGE: &str = "docs/decisions/0017-the-clients-own-view.md";

@@ -1,6 +1,6 @@
 //! Locks whose value is the time at which they end.
 
-use super::relation::{Relation, relation_to};
+use super::relation::{Relation, doubtful, relation_to};
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::client_state::LockRead;
@@ -75,6 +75,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
         LockEvent::Overwritten { hold, value, by_getset, read, .. } if !other_unit(context, state, value) => {
             overwritten(context, *hold, *by_getset, read.as_ref());
         }
+        LockEvent::Doubted => state.deleted = None,
         LockEvent::Deleted { hold, precondition: Precondition::None, is_release: false, read: Some(read), .. } => {
             deleted(context, state, *hold, read);
         }
@@ -242,7 +243,7 @@ fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bo
         Relation::Unknown if by_getset => (None, format!("{actor} overwrote {key} while {holder} held it")),
         Relation::Unknown => {
             let may = "they may be the same program on two connections";
-            (Some(Severity::Warning), format!("{actor} overwrote {key}, which {holder} had taken; {may}"))
+            (Some(doubtful(context)), format!("{actor} overwrote {key}, which {holder} had taken; {may}"))
         }
     };
     let culprit = now.client;

@@ -93,6 +93,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
             let JournalRef { at, real, .. } = context.source;
             report_abandoned(context, state, "until the end", |abandoned| !abandoned.hold.is_over(at, real));
         }
+        LockEvent::Doubted => *state = EndingState::default(),
         LockEvent::Read { value: None } => {}
     }
 }
@@ -264,7 +265,9 @@ fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     let JournalRef { at, real, .. } = context.source;
     let is_held = hold.is_certain && hold.status == HoldStatus::Held && !hold.is_over(at, real);
-    if !is_held || is_endless(context, renewal, &hold) {
+    // Its connection may have ended long ago.
+    let may_be_gone = !context.collector.has_connection_events(context.lock.id.server);
+    if !is_held || may_be_gone || is_endless(context, renewal, &hold) {
         return;
     }
     let left = match hold.end() {

@@ -38,10 +38,14 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ExpiryState, event: &L
             removed(context, hold, Severity::Error);
         }
         LockEvent::Deleted { hold: Some(hold), is_release: true, .. } => endless(context, state, hold, false),
+        // If its connection has ended, it may have been on its way to the second step.
+        LockEvent::HeldAtEnd { .. }
+            if state.two_steps.is_some() && !context.collector.has_connection_events(context.lock.id.server) => {}
         LockEvent::HeldAtEnd { hold } if !is_between_steps(context, state, hold) => {
             endless(context, state, hold, false)
         }
         LockEvent::ConnectionClosed { hold } => endless(context, state, hold, true),
+        LockEvent::Doubted => state.endless.clear(),
         _ => {}
     }
 }

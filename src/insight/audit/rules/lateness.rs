@@ -45,6 +45,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut LatenessState, event: 
         LockEvent::Extended { hold: Some(hold), is_own: false, .. } => came_for_another(context, state, *hold),
         LockEvent::NotOwned { token, intent, had_held: true } => late(context, state, *token, *intent),
         LockEvent::WroteAfterLoss { key } => worked(context, state, key),
+        LockEvent::Doubted => state.work = None,
         _ => {}
     }
 }
@@ -62,7 +63,10 @@ fn after(context: &RuleContext<'_>, past: &PastHold) -> String {
 /// A hold is released in time; it may have been close.
 fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
     let hold = &context.lock.holds[hold];
-    let (now, actor) = (context.source.at.div_euclid(1000), hold.client.display_name());
+    // The most time that may have been left.
+    let source = &context.source;
+    let earliest = source.at - (source.real - source.earliest);
+    let (now, actor) = (earliest.div_euclid(1000), hold.client.display_name());
     let (span, deadline) = (granted_ttl(hold), hold.deadline);
     state.releases += 1;
     let (Some(span), Some(deadline)) = (span, deadline) else { return };

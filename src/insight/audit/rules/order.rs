@@ -58,6 +58,7 @@ pub fn observe(
         | LockEvent::Expired { .. }
         | LockEvent::ConnectionClosed { .. }
         | LockEvent::KeyVanished { .. }
+        | LockEvent::Doubted
             if std::mem::take(&mut state.is_wanted) =>
         {
             let id = &context.lock.id;
@@ -132,7 +133,7 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
             let way = way_to(&met, own, at);
             let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
             // The last client to come may have been refused only once.
-            let is_closed = way.iter().all(|wait| waits[*wait].last.real > all_since);
+            let is_closed = way.iter().all(|wait| waits[*wait].last.earliest > all_since);
             if is_closed && !way.iter().all(|wait| waits[*wait].is_reported) {
                 return Some(way);
             }

@@ -1,7 +1,7 @@
 //! Which clients hold a lock at once, and which delete and extend another's.
 
 use super::relation::{
-    Relation, expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying, relation_to,
+    Relation, doubtful, expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying, relation_to,
 };
 use super::wording::{acquisition, held, quoted};
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -309,7 +309,7 @@ fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
     let words = match past.end {
         HoldEnd::Expired => "expired",
         HoldEnd::Released => "been released",
-        HoldEnd::Closed | HoldEnd::Noticed => "been lost",
+        HoldEnd::Closed | HoldEnd::Noticed | HoldEnd::Unknown => "been lost",
     };
     Some(Earlier { hold: past.hold.clone(), words, proof: None, was_lost })
 }
@@ -366,7 +366,7 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
                 hold.client.display_name()
             );
             let evidence = vec![acquisition(hold), context.now("deleted it")];
-            blind_delete(context, Severity::Warning, sentence, evidence, 0);
+            blind_delete(context, doubtful(context), sentence, evidence, 0);
         }
     }
 }
@@ -418,9 +418,9 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is
     };
     let (severity, mut evidence) = match proof {
         Some((severity, proof)) => (severity, vec![proof]),
-        None => (Severity::Warning, Vec::new()),
+        None => (doubtful(context), Vec::new()),
     };
-    let severity = if hold.is_certain { severity } else { Severity::Warning };
+    let severity = if hold.is_certain { severity } else { severity.min(Severity::Warning) };
     let (lock, holder) = (quoted(context.lock), hold.client.display_name());
     let what = if expiry == ExpiryChange::Never { "took the expiry from" } else { "gave another expiry to" };
     let sentence = match severity {

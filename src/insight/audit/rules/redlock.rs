@@ -121,6 +121,10 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
                 attempt.parts.iter_mut().filter(|part| part.is_at(server, db)).for_each(|part| part.is_over = true);
             });
         }
+        LockEvent::Doubted => {
+            // What other servers did with the same attempts is judged only once all are asked anew.
+            state.asked.remove(&context.lock.id.key);
+        }
         LockEvent::HeldAtEnd { hold } => {
             let token = context.lock.holds[hold].token.clone();
             if context.lock.holds[hold].status == HoldStatus::Held {
@@ -336,7 +340,7 @@ impl Part {
 
 /// The least number of microseconds between two commands to servers whose clocks may differ.
 fn elapsed(state: &GlobalRedlockState, first: &JournalRef, last: &JournalRef) -> i64 {
-    let shown = last.at - first.at;
+    let shown = last.at - first.at - (last.real - last.earliest);
     let difference = state.clock(last.server) - state.clock(first.server);
     shown.min(shown - difference).max(0)
 }
@@ -382,7 +386,7 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
 fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
     let Some(actor) = context.actor.filter(|_| is_unique_token(value)) else { return };
     let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
-    let soon = context.source.real - holder.acquired.real < AT_ONCE;
+    let soon = context.source.real - holder.acquired.earliest < AT_ONCE;
     if soon && !holder.client.is_same_connection(actor) && holder.client.same_program(actor) != SameProgram::No {
         let first = holder.acquired.clone();
         one_server(context, &first, "over several connections to one server");

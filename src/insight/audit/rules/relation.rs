@@ -4,6 +4,7 @@
 
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::client_state::LockRead;
+use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::{Evidence, JournalRef};
 use crate::insight::audit::lock::{Hold, HoldEnd, HoldStatus, Lock, PastHold};
 use crate::insight::audit::rule_context::RuleContext;
@@ -31,6 +32,12 @@ pub fn relation_to(context: &RuleContext<'_>, hold: &Hold, read: Option<&LockRea
             None => Relation::Unknown,
         },
     }
+}
+
+/// How bad it is what another connection did that may be of the same program. If the journal does not say how connections
+/// are named, it is worth no more than a note.
+pub fn doubtful(context: &RuleContext<'_>) -> Severity {
+    if context.collector.is_partial(context.lock.id.server) { Severity::Note } else { Severity::Warning }
 }
 
 /// Whether connections without a name may belong together, as far as this lock is concerned.

@@ -43,6 +43,7 @@ pub const MAX_IDLE_RENEWALS: u64 = 20;
 pub fn observe(context: &mut RuleContext<'_>, state: &mut RenewalState, event: &LockEvent<'_>) {
     match *event {
         LockEvent::Acquired { .. } => state.renewals = None,
+        LockEvent::Doubted => *state = RenewalState::default(),
         LockEvent::Extended { hold: Some(hold), is_own: true, .. } => renewed(context, state, hold),
         LockEvent::Expired { hold } => expired(context, state, hold),
         LockEvent::NotOwned { token, .. } => came_back(context, state, token),

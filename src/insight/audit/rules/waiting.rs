@@ -48,6 +48,8 @@ struct Tries {
     /// The last attempt, on the server's clock and in real time.
     at: i64,
     real: i64,
+    /// When it may have taken effect at the earliest, in real time.
+    earliest: i64,
     /// The first attempt of those without a pause, and their number.
     hasty: (JournalRef, u64),
     /// The first attempt of those within a second, and their number.
@@ -119,10 +121,13 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut WaitingState, event: &
         }
         LockEvent::Refused { value, .. } => {
             refused_by_own(context, state, value);
-            tried(context, state);
-            come_together(context, state);
+            // Of a journal without real time it is unknown whether a clock was moved.
+            if context.collector.has_real_time(context.lock.id.server) {
+                tried(context, state);
+                come_together(context, state);
+            }
         }
-        LockEvent::Deleted { .. } => state.own = None,
+        LockEvent::Deleted { .. } | LockEvent::Doubted => state.own = None,
         LockEvent::Expired { hold } => deadlocked(context, state, hold, "until it expired"),
         LockEvent::ConnectionClosed { hold } => deadlocked(context, state, hold, "until its connection ended"),
         LockEvent::HeldAtEnd { hold } => deadlocked(context, state, hold, "until the end"),
@@ -146,27 +151,31 @@ fn tried(context: &mut RuleContext<'_>, state: &mut WaitingState) {
             let oldest = tries.iter().enumerate().min_by_key(|(_, tries)| tries.real).map(|(id, _)| id);
             oldest.map(|id| tries.swap_remove(id));
         }
-        let (at, real) = (source.at, source.real);
+        let (at, real, earliest) = (source.at, source.real, source.earliest);
         let (hasty, second) = ((source.clone(), 1), (source.clone(), 1));
-        let new = Tries { client, at, real, hasty, second, regular: source, pauses: Pauses::default() };
+        let new = Tries { client, at, real, earliest, hasty, second, regular: source, pauses: Pauses::default() };
         push_exact(tries, new);
         return;
     };
-    let (at, real) = (source.at - known.at, source.real - known.real);
-    (known.at, known.real) = (source.at, source.real);
+    // The longest and the shortest pause that there may have been.
+    let (at, real) = (source.at - known.at, source.real - known.earliest);
+    let least = source.earliest - known.real;
+    (known.at, known.real, known.earliest) = (source.at, source.real, source.earliest);
     let is_moved = is_moved(at, real);
 
     if is_moved || real >= PAUSE {
         known.hasty = (source.clone(), 0);
     }
     known.hasty.1 += 1;
-    if is_moved || source.real - known.second.0.real >= SECOND {
+    if is_moved || source.real - known.second.0.earliest >= SECOND {
         known.second = (source.clone(), 0);
     }
     known.second.1 += 1;
     let (hasty, second) = (known.hasty.clone(), known.second.clone());
 
-    if is_moved || real < PAUSE || known.pauses.count >= MAX_PAUSES {
+    // Pauses that are not known well enough are not compared.
+    let is_vague = real - least > real / 50;
+    if is_moved || is_vague || real < PAUSE || known.pauses.count >= MAX_PAUSES {
         (known.pauses, known.regular) = (Pauses::default(), source);
     } else {
         known.pauses.add(real);
@@ -230,7 +239,8 @@ fn come_together(context: &mut RuleContext<'_>, state: &mut WaitingState) {
         *slot = Some(Box::new(Round { first, clients, before, rounds: 0, since }));
         return;
     };
-    let (at, real) = (source.at - round.first.at, source.real - round.first.real);
+    let (at, real) = (source.at - round.first.at, source.real - round.first.earliest);
+    let least = source.earliest - round.first.real;
     if real < PAUSE && !is_moved(at, real) {
         if !round.clients.contains(&client) && round.clients.len() < MAX_IN_ROUND {
             round.clients.push(client);
@@ -242,7 +252,7 @@ fn come_together(context: &mut RuleContext<'_>, state: &mut WaitingState) {
         state.round = None;
         return report_rounds(context, &round);
     }
-    let is_regular = round.clients.len() >= 3 && real >= BETWEEN_ROUNDS && !is_moved(at, real) && round.is_as_before();
+    let is_regular = round.clients.len() >= 3 && least >= BETWEEN_ROUNDS && !is_moved(at, real) && round.is_as_before();
     if is_regular {
         round.rounds += 1;
         round.before = std::mem::take(&mut round.clients);

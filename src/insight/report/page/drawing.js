@@ -255,7 +255,7 @@ function drawBands(row, y) {
 
 function drawEnd(stretch, x, next, y, tall) {
   if (stretch.kind === 'waiting' || x > size.width) return;
-  const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost' }[stretch.end];
+  const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost', unknown: 'unknown from here' }[stretch.end];
   if (!word) return;
   const room = (next ? across(position(next.from)) : size.width) - x - 12;
   const colour = stretch.end === 'released' ? paint.faint : paint.late;

@@ -242,7 +242,7 @@ function aboutStretch(stretch) {
   row(list, 'Client', `${title(clients[stretch.client])} \u00b7 ${placeOf(clients[stretch.client])}`);
   row(list, 'Lock', `${kinds[stretch.kind]} ${lockName(locks[stretch.lock])}`);
   row(list, 'From', instant(stretch.from[1]));
-  const ends = { released: 'released', expired: 'expired', closed: 'the connection ended', told: 'was told that it is lost' };
+  const ends = { released: 'released', expired: 'expired', closed: 'the connection ended', told: 'was told that it is lost', unknown: 'unknown: the journal does not say' };
   row(list, 'Until', stretch.until ? `${instant(stretch.until[1])} (${duration(stretch.until[1] - stretch.from[1])})${stretch.end ? `: ${ends[stretch.end]}` : ''}` : 'the end of the journal');
   if (stretch.lost) row(list, 'Lost', `${stretch.lost[1]}, ${instant(stretch.lost[0][1])}`);
   if (stretch.unnoticed) row(list, 'Went on', `until ${instant(stretch.unnoticed[1])}`);
