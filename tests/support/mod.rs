@@ -8,6 +8,7 @@
 // No binary uses all of it.
 #![allow(dead_code)]
 
+pub mod both_backends;
 pub mod no_harness;
 pub mod process;
 pub mod scripted;
@@ -47,6 +48,11 @@ pub fn is_upstream() -> bool {
 thread_local! {
     /// The servers behind those that this thread has started. They end with the test.
     static BEHIND: RefCell<Vec<process::ServerProcess>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where the servers are that are behind those which this thread has started, in the order of their start.
+pub fn behind() -> Vec<SocketAddr> {
+    BEHIND.with_borrow(|behind| behind.iter().map(process::ServerProcess::address).collect())
 }
 
 fn in_front_of_redis(builder: Builder) -> Builder {
