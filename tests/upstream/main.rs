@@ -7,6 +7,7 @@
 
 mod bad_days;
 mod chaos;
+mod order;
 mod passing;
 mod place;
 mod powers;
