@@ -212,7 +212,7 @@ pub mod internals {
     pub use crate::powers::{
         Event, EventKind, Item, MonitorLine, MonitorReader, MonitorSource, MonitoredScripts, read_journal,
     };
-    pub use crate::protocol::{Framed, Framer, Limits, OwnedWords, Protocol, ProtocolError};
+    pub use crate::protocol::{Framed, Framer, Limits, OwnedWords, Protocol, ProtocolError, ReplyScanner, Words};
     pub use crate::server::{command_table, journal_of, now_of};
     pub use crate::spec::{Secrets, Table, markdown};
 }
