@@ -277,7 +277,7 @@ fn log_ready(running: &BoundServers, profile: &Profile, asked: &Ports, log: &Log
         log_tls_client(&running.instance().config, *address, log);
     }
     let socket = running.instance().config.live().unix_socket();
-    if !names_kind && !(addresses.is_empty() && tls_addresses.is_empty()) {
+    if !(names_kind || addresses.is_empty() && tls_addresses.is_empty()) {
         log.notice("Ready to accept connections");
     }
     if let Some(path) = &socket {
