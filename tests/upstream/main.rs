@@ -6,6 +6,8 @@
 //! `ScriptedServer` that misbehaves as the story says.
 
 mod bad_days;
+mod chaos;
+mod order;
 mod passing;
 mod place;
 mod powers;
