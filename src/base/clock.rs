@@ -399,6 +399,16 @@ impl Clock {
         tokio::time::sleep(duration).await;
     }
 
+    /// Waits for a future, but no longer than a while of real time.
+    pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+        let (mut future, mut elapsed) = (pin!(future), pin!(Self::sleep(limit)));
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => elapsed.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
     /// Real time until the earliest alarm is due; `None` if the clock is frozen or there is no alarm. The waker is called
     /// when that may have changed.
     pub(crate) fn until_next_alarm(&self, waker: &Waker) -> Option<Duration> {

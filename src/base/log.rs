@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::base::clock;
+use crate::base::clock::{self, Stopwatch};
+use crate::base::sync::MutexExt;
 use crate::base::text::printable;
 
 /// The severity of a line.
@@ -142,6 +144,31 @@ impl Log {
         }
         self.lost.fetch_sub(lost, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Lines that clients can cause as often as they like: at most one a second. Those between are counted.
+#[derive(Default)]
+pub struct SparingLog {
+    last: Mutex<Option<Stopwatch>>,
+    withheld: AtomicU64,
+}
+
+impl SparingLog {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    pub fn warn(&self, log: &Log, text: &str) {
+        let mut last = self.last.lock_ignoring_poison();
+        if last.is_some_and(|last| last.elapsed() < Self::INTERVAL) {
+            self.withheld.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        *last = Some(Stopwatch::start());
+        drop(last);
+        match self.withheld.swap(0, Ordering::Relaxed) {
+            0 => log.warn(text),
+            count => log.warn(format!("{text} ({count} such lines before this one were left out)")),
+        }
     }
 }
 

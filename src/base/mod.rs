@@ -19,3 +19,4 @@ pub mod random;
 pub mod sync;
 pub mod terminal;
 pub mod text;
+pub mod tls;

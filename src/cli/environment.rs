@@ -1,11 +1,12 @@
 //! The variables by which the command of `run` and `explore` finds its servers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use crate::server::Server;
 
 /// What a variable of the user's own is made of, in braces.
-const PARTS: [&str; 5] = ["url", "urls", "host", "port", "address"];
+const PARTS: [&str; 8] = ["url", "urls", "host", "port", "address", "ca", "cert", "key"];
 /// The ends of names that get a part of the URL without asking for it. All others get the URL.
 const ENDS: [(&str, &str); 5] =
     [("URLS", "{urls}"), ("HOST", "{host}"), ("PORT", "{port}"), ("ADDR", "{address}"), ("ADDRESS", "{address}")];
@@ -47,11 +48,15 @@ fn parts(format: &str) -> impl Iterator<Item = &str> {
 /// The variables that tell the command where the servers are: the usual ones, then the user's own.
 pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, String)> {
     // Without a user name in front of the password, redis-cli sends an empty one.
-    let urls: Vec<String> =
-        servers.iter().map(|server| server.url().replacen("redis://:", "redis://default:", 1)).collect();
+    let urls: Vec<String> = servers.iter().map(|server| server.url().replacen("://:", "://default:", 1)).collect();
     let address = servers.first().and_then(Server::address);
     let address = address.map(|address| SocketAddr::new(reachable_ip(address), address.port()));
+    let first = servers.first();
+    let tls_files = first.map(TlsFiles::of).unwrap_or_default();
     let part = |name: &str| match (name, address) {
+        ("ca", _) => tls_files.authority.clone(),
+        ("cert", _) => tls_files.certificate.clone(),
+        ("key", _) => tls_files.key.clone(),
         ("urls", _) => urls.join(","),
         ("host", Some(address)) => address.ip().to_string(),
         ("port", Some(address)) => address.port().to_string(),
@@ -62,11 +67,54 @@ pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, 
     if address.is_some() {
         variables.extend([("REDIS_HOST".to_owned(), part("host")), ("REDIS_PORT".to_owned(), part("port"))]);
     }
+    if let Some(url) = first.and_then(tls_url) {
+        variables.push(("REDIS_TLS_URL".to_owned(), url));
+        let files = [("REDIS_CA_CERT_FILE", "ca"), ("REDIS_CERT_FILE", "cert"), ("REDIS_KEY_FILE", "key")];
+        let named = files.map(|(name, file)| (name.to_owned(), part(file)));
+        variables.extend(named.into_iter().filter(|(_, path)| !path.is_empty()));
+    }
     for Variable { name, format } in own {
         let value = PARTS.iter().fold(format.clone(), |value, name| value.replace(&format!("{{{name}}}"), &part(name)));
         variables.push((name.clone(), value));
     }
     variables
+}
+
+/// The files that a client over TLS needs; empty if there is none.
+#[derive(Default)]
+struct TlsFiles {
+    /// The authority to trust.
+    authority: String,
+    /// A certificate that the server accepts, and its key.
+    certificate: String,
+    key: String,
+}
+
+impl TlsFiles {
+    fn of(server: &Server) -> Self {
+        let Some(instance) = server.instances().into_iter().next().filter(|_| server.tls_address().is_some()) else {
+            return Self::default();
+        };
+        // The command runs in another directory.
+        let text = |path: PathBuf| std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned();
+        let directory = instance.config.path("tls-self-signed");
+        let in_directory =
+            |name: &str| directory.as_ref().map(|directory| text(directory.join(name))).unwrap_or_default();
+        Self {
+            authority: instance.config.path("tls-ca-cert-file").map(text).unwrap_or_default(),
+            certificate: in_directory("client.crt"),
+            key: in_directory("client.key"),
+        }
+    }
+}
+
+/// The URL for TLS, which is the server's only one if there is no plain port.
+fn tls_url(server: &Server) -> Option<String> {
+    let (address, main) = (server.tls_address()?, server.address()?);
+    let url = server.url();
+    let rest = url.strip_prefix("redis://").or_else(|| url.strip_prefix("rediss://"))?;
+    let secrets = rest.strip_suffix(&main.to_string())?;
+    Some(format!("rediss://{}{address}", secrets.replacen(':', "default:", usize::from(secrets.starts_with(':')))))
 }
 
 /// An address under which a server is reached that may listen on every interface.

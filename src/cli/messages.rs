@@ -89,13 +89,26 @@ pub(super) fn profile_of_name(program: &Path) -> Profile {
     }
 }
 
+/// The ports that the configuration asks for.
+pub(super) struct Ports {
+    pub plain: u16,
+    pub tls: u16,
+    pub instances: usize,
+}
+
 /// Why a server cannot start. That a TCP address is taken was told already; this line names the port once more.
-pub(super) fn cannot_listen(error: &Error, port: u16, profile: &Profile) -> String {
+pub(super) fn cannot_listen(error: &Error, ports: &Ports, profile: &Profile) -> String {
     match error {
         Error::Bind { address, .. } => {
             // Of several instances, it need not be the first one's.
-            let port = address.rsplit(':').next().map_or_else(|| port.to_string(), str::to_owned);
-            let kind = if profile.since_redis(7, 2) { "tcp" } else { "TCP" };
+            let port: u16 = address.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(ports.plain);
+            let is_tls = ports.tls != 0 && (ports.tls..).take(ports.instances).any(|tls| tls == port);
+            let kind = match (is_tls, profile.since_redis(7, 2)) {
+                (true, true) => "tls",
+                (true, false) => "TLS",
+                (false, true) => "tcp",
+                (false, false) => "TCP",
+            };
             format!("Failed listening on port {port} ({kind}), aborting.")
         }
         Error::Socket { path, source } => {

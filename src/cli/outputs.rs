@@ -54,6 +54,14 @@ pub(super) struct RuntimeFile {
     path: PathBuf,
 }
 
+/// Writes the files that tell the ports, as far as the configuration names them.
+pub(super) fn write_port_files(
+    files: impl IntoIterator<Item = (Option<PathBuf>, Vec<u16>)>,
+) -> io::Result<Vec<RuntimeFile>> {
+    let named = files.into_iter().filter_map(|(path, ports)| Some((path?, ports)));
+    named.map(|(path, ports)| RuntimeFile::write(path, ports.into_iter().map(u32::from))).collect()
+}
+
 impl RuntimeFile {
     /// Writes numbers, one a line.
     pub fn write(path: PathBuf, numbers: impl IntoIterator<Item = u32>) -> io::Result<Self> {

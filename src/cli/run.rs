@@ -4,6 +4,7 @@
 //! even if this process is killed.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rustix::process::{Signal, kill_process};
 use super::child::{child_command, shell_status, wait};
 use super::command_line::CommandRun;
 use super::environment::environment;
-use super::outputs::{RuntimeFile, open_log};
+use super::outputs::{RuntimeFile, open_log, write_port_files};
 use super::run_audit::NumberedInstance;
 use super::run_results::RunResults;
 use super::serve::{check_renames, enter_directory, raise_file_limit};
@@ -67,22 +68,26 @@ impl Program {
             config.assign("journal", "yes");
         }
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
+        let tls_port_file = config.path("tls-port-file");
         let ends_with_parent = config.is_on("exit-with-parent");
         let port = config.number("port");
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
         let _inside = events.enter();
         let mut signals = ForwardedSignals::catch()?;
+        let only_tls = port == 0 && config.serves_tls();
+        let builder = Builder::from_config(config, profile, Arc::clone(&log));
         // Port 0 is any free port, also beside a unix socket: the command finds its server by the port.
-        let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
+        let builder = if only_tls { builder } else { builder.port(port) };
         let servers = builder.spawn_all().map_err(|error| error.to_string())?;
-        let port_of = |server: &Server| u32::from(server.address().map_or(0, |address| address.port()));
-        let runtime_files = [
-            pid_file.map(|path| RuntimeFile::write(path, [std::process::id()])),
-            port_file.map(|path| RuntimeFile::write(path, servers.iter().map(port_of))),
-        ];
-        let runtime_files: io::Result<Vec<RuntimeFile>> = runtime_files.into_iter().flatten().collect();
-        let runtime_files = runtime_files.map_err(|error| format!("a file cannot be written: {}", plain(&error)))?;
+        let port_of = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
+        let ports = servers.iter().map(|server| port_of(server.address())).collect();
+        let tls_ports = servers.iter().map(|server| port_of(server.tls_address())).collect();
+        let pid_file = pid_file.map(|path| RuntimeFile::write(path, [std::process::id()])).transpose();
+        let port_files = write_port_files([(port_file, ports), (tls_port_file, tls_ports)]);
+        let refused = |error: io::Error| format!("a file cannot be written: {}", plain(&error));
+        let (pid_file, port_files) = (pid_file.map_err(refused)?, port_files.map_err(refused)?);
+        let runtime_files = pid_file.into_iter().chain(port_files);
         if ends_with_parent {
             end_with_parent().map_err(|error| format!("exit-with-parent: {}", plain(&error)))?;
         }
@@ -107,7 +112,7 @@ impl Program {
             printer.finish();
         }
         drop(servers);
-        runtime_files.into_iter().for_each(RuntimeFile::remove);
+        runtime_files.for_each(RuntimeFile::remove);
         let (command_status, own_status) = (shell_status(status), results.finish(&numbered));
         // The command's own failure goes first.
         Ok(if command_status == 0 { own_status } else { command_status })

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::directives::ConfigSources;
+use super::messages::Ports;
 use super::outputs::{self, RuntimeFile};
 use super::signals::ShutdownSignals;
-use super::{Program, messages, print_error, process, suggestions};
+use super::{Program, messages, print_error, process, shell_quoted, suggestions};
 use crate::base::error::plain;
 use crate::base::files::{DescriptorLimit, allow_clients};
 use crate::base::log::{Level, Log};
@@ -193,13 +194,15 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         config.assign("pidfile", DEFAULT_PID_FILE);
     }
     let pid_file = config.path("pidfile");
-    let (port, port_file) = (config.number::<u16>("port"), config.path("port-file"));
+    let ports =
+        Ports { plain: config.number("port"), tls: config.number("tls-port"), instances: config.number("instances") };
+    let (port_file, tls_port_file) = (config.path("port-file"), config.path("tls-port-file"));
     let ends_with_parent = config.is_on("exit-with-parent");
     let log = Arc::new(log);
     let running = match Builder::from_config(config, profile, Arc::clone(&log)).start() {
         Ok(running) => running,
         Err(error) => {
-            log.warn(messages::cannot_listen(&error, port, &profile));
+            log.warn(messages::cannot_listen(&error, &ports, &profile));
             return ExitCode::FAILURE;
         }
     };
@@ -227,19 +230,17 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
             None
         }
     });
-    log_ready(&running, &profile, port == 0, &log);
+    log_ready(&running, &profile, &ports, &log);
     if let Some(socket) = process::supervisor(&running.instance().config.text("supervised"))
         && let Err(error) = process::notify_supervisor(&socket)
     {
         log.warn(format!("systemd cannot be told that the server is ready: {}", plain(&error)));
     }
-    let ports = running.ports().into_iter().map(u32::from);
-    let ended = match port_file.map(|path| RuntimeFile::write(path, ports)).transpose() {
-        Ok(port_file) => {
+    let port_files = outputs::write_port_files([(port_file, running.ports()), (tls_port_file, running.tls_ports())]);
+    let ended = match port_files {
+        Ok(files) => {
             let served = running.serve();
-            if let Some(file) = port_file {
-                file.remove();
-            }
+            files.into_iter().for_each(RuntimeFile::remove);
             served.map_err(|error| error.to_string())
         }
         Err(error) => Err(format!("Failed to write the port file: {}", plain(&error))),
@@ -261,21 +262,42 @@ fn first_port(running: &BoundServers) -> u16 {
 }
 
 /// Writes the lines that programs wait for. Which words they wait for depends on the version of Redis that they know.
-fn log_ready(running: &BoundServers, profile: &Profile, is_port_chosen: bool, log: &Log) {
+fn log_ready(running: &BoundServers, profile: &Profile, asked: &Ports, log: &Log) {
     log.notice(format!("Running mode=standalone, port={}.", first_port(running)));
     log.write(start_level(profile), "Server initialized");
     let names_kind = profile.since_redis(7, 2);
-    let addresses = running.addresses();
-    if !addresses.is_empty() {
-        if is_port_chosen || addresses.len() > 1 {
-            addresses.iter().for_each(|address| log.notice(format!("Listening on {address}")));
-        }
-        log.notice(if names_kind { "Ready to accept connections tcp" } else { "Ready to accept connections" });
+    let (addresses, tls_addresses) = (running.addresses(), running.tls_addresses());
+    if asked.plain == 0 || addresses.len() > 1 {
+        addresses.iter().for_each(|address| log.notice(format!("Listening on {address}")));
     }
-    if let Some(path) = running.instance().config.live().unix_socket() {
+    if asked.tls == 0 || tls_addresses.len() > 1 {
+        tls_addresses.iter().for_each(|address| log.notice(format!("Listening on {address} for TLS")));
+    }
+    if let Some(address) = tls_addresses.first() {
+        log_tls_client(&running.instance().config, *address, log);
+    }
+    let socket = running.instance().config.live().unix_socket();
+    if !names_kind && !(addresses.is_empty() && tls_addresses.is_empty()) {
+        log.notice("Ready to accept connections");
+    }
+    if let Some(path) = &socket {
         log.notice(format!("The server is now ready to accept connections at {}", path.display()));
-        if names_kind || addresses.is_empty() {
-            log.notice("Ready to accept connections unix");
-        }
     }
+    if names_kind || addresses.is_empty() && tls_addresses.is_empty() {
+        let kinds = [("tcp", !addresses.is_empty()), ("unix", socket.is_some()), ("tls", !tls_addresses.is_empty())];
+        let served = kinds.iter().filter(|(_, is_served)| *is_served);
+        served.for_each(|(kind, _)| log.notice(format!("Ready to accept connections {kind}")));
+    }
+}
+
+/// Writes how a client connects with the throw-away certificates.
+fn log_tls_client(config: &Config, address: std::net::SocketAddr, log: &Log) {
+    let Some(directory) = config.path("tls-self-signed") else { return };
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    let file = |name: &str| shell_quoted(directory.join(name).as_os_str());
+    let shown = match config.value("tls-auth-clients").as_slice() {
+        b"yes" => format!(" --cert {} --key {}", file("client.crt"), file("client.key")),
+        _ => String::new(),
+    };
+    log.notice(format!("To connect: redis-cli --tls --cacert {}{shown} -p {}", file("ca.crt"), address.port()));
 }

@@ -59,6 +59,17 @@ pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
 pub use replica::Primary;
 
+/// What the commands of the test powers have to know of a real server behind this one.
+#[derive(Debug)]
+pub struct UpstreamInfo {
+    /// Its host and port, or the path of its socket.
+    pub address: String,
+    /// Whether its data may be deleted.
+    pub is_disposable: bool,
+    /// Whether commands wait for each other, so that their order on each key is known exactly.
+    pub keeps_order: AtomicBool,
+}
+
 /// One running server, without its sockets.
 pub struct Instance {
     /// The name of the space that this is; empty for the world that clients find when they connect.
@@ -68,6 +79,8 @@ pub struct Instance {
     pub clock: Arc<Clock>,
     pub config: Config,
     pub profile: Profile,
+    /// The real server that has the data, if one has.
+    pub upstream: Option<UpstreamInfo>,
     pub keyspace: Keyspace,
     pub scripts: Scripts,
     pub clients: Clients,
@@ -133,6 +146,7 @@ impl Instance {
             clock,
             config,
             profile,
+            upstream: None,
             keyspace,
             scripts: Scripts::new(profile),
             clients: Clients::default(),

@@ -129,6 +129,13 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         call.server.apply_log_level();
     }
     result.map_err(|refusal| {
+        if let ConfigError::Value { name, log: Some(failure), .. } = &refusal {
+            let setting = String::from_utf8_lossy(name);
+            call.server.log.warn(failure);
+            call.server.log.warn(format!(
+                "Failed applying new configuration. Possibly related to new {setting} setting. Restoring previous settings."
+            ));
+        }
         if old {
             set_error_6_2(refusal, pairs.first().map(|pair| pair.1).unwrap_or_default())
         } else {
@@ -145,7 +152,7 @@ fn set_error(refusal: ConfigError) -> CommandError {
             line.extend(until_nul(&name));
             (line, "'".to_owned())
         }
-        ConfigError::Value { name, reason } => {
+        ConfigError::Value { name, reason, .. } => {
             let mut line = b"ERR CONFIG SET failed (possibly related to argument '".to_vec();
             line.extend(until_nul(&name));
             (line, format!("') - {reason}"))
@@ -158,7 +165,7 @@ fn set_error(refusal: ConfigError) -> CommandError {
 /// The error of CONFIG SET in Redis 6.2, which does not distinguish unknown from immutable settings.
 fn set_error_6_2(refusal: ConfigError, value: &[u8]) -> CommandError {
     match refusal {
-        ConfigError::Value { name, reason } if !reason.starts_with("can't set ") => {
+        ConfigError::Value { name, reason, .. } if !reason.starts_with("can't set ") => {
             let mut line = b"ERR Invalid argument '".to_vec();
             line.extend(until_nul(value));
             line.extend(b"' for CONFIG SET '");

@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::base::clock::{MAX_MICROS, Millis, Pace, block_on};
+use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 
 impl Engine {
     /// Runs a job, and returns once all consequences have happened: expired keys are deleted; commands whose deadline
     /// has come, or that were released, have their replies; published messages are written.
-    pub async fn run_control_job(self: Arc<Self>, job: ControlJob) {
+    ///
+    /// Fails if an upstream server is to be emptied, and is not.
+    pub async fn run_control_job(self: Arc<Self>, job: ControlJob) -> Result<(), CommandError> {
         if job == ControlJob::Quiesce {
-            return self.quiesce().await;
+            self.quiesce().await;
+            return Ok(());
         }
         // Serialized: two jobs that move the clock at once would each skip the deadlines of the other.
         let _turn = self.control_jobs.lock().await;
@@ -50,16 +54,28 @@ impl Engine {
                     // There may be no exploration.
                     let _ = self.instance.stop_exploring();
                 }
-                self.reset_everything().await;
+                self.reset_everything().await?;
             }
-            ControlJob::ResetForRun => self.reset_everything().await,
-            ControlJob::BeginRun => self.begin_run().await,
+            ControlJob::ResetForRun => self.reset_everything().await?,
+            ControlJob::BeginRun => self.begin_run().await?,
         }
+        Ok(())
     }
 
     /// As [`run_control_job`](Self::run_control_job), on a thread without an event loop.
-    pub fn run_control_job_here(self: &Arc<Self>, job: ControlJob) {
-        block_on(Arc::clone(self).run_control_job(job));
+    pub fn run_control_job_here(self: &Arc<Self>, job: ControlJob) -> Result<(), CommandError> {
+        block_on(Arc::clone(self).run_control_job(job))
+    }
+
+    /// Waits until every command that was released has gone as far as it can, on a thread without an event loop.
+    pub fn settle_here(&self) {
+        block_on(self.quiesce());
+    }
+
+    /// Opens the gates that are marked for it, on a thread without an event loop.
+    pub fn open_gates_here(self: &Arc<Self>) {
+        // Only a reset can fail.
+        let _ = self.run_control_job_here(ControlJob::OpenGates);
     }
 
     /// Moves the clock, and stops at every deadline on the way until everything due there has happened. The clock is

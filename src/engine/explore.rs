@@ -7,6 +7,7 @@ use std::task::{Poll, Waker};
 
 use super::{Engine, is_exec, keys, transaction};
 use crate::base::clock::Clock;
+use crate::base::error::CommandError;
 use crate::clients::session::Session;
 use crate::powers::{Footprint, Hook, NextTurn, Permit, RacerState, RacingCommand};
 use crate::protocol::Words;
@@ -37,7 +38,9 @@ impl Engine {
     /// The keys that a command may read and write.
     fn footprint(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Footprint {
         // Subscribers to keyspace events observe the order of changes.
-        if self.instance.keyspace.settings().wants_notifications() {
+        // What a client watches on an upstream server is not known here.
+        let watches = self.backend.upstream().is_some() && is_exec(spec);
+        if watches || self.instance.keyspace.settings().wants_notifications() {
             return Footprint::everything();
         }
         if !is_exec(spec) {
@@ -59,9 +62,10 @@ impl Engine {
     }
 
     /// Resets the server, and begins the next chosen run.
-    pub(super) async fn begin_run(self: &Arc<Self>) {
-        self.reset_everything().await;
+    pub(super) async fn begin_run(self: &Arc<Self>) -> Result<(), CommandError> {
+        self.reset_everything().await?;
         self.arm_run();
+        Ok(())
     }
 
     /// Begins the next chosen run. Must be called on an event loop, which gives the turns from now on.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Engine, Fibers, Resolved, is_exec, keys, transaction};
+use super::{Engine, Fibers, Resolved, Turn, is_exec, keys, transaction};
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
 use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
@@ -37,7 +37,7 @@ pub(super) struct Ran {
 impl Engine {
     /// Runs a request on the slow path.
     #[cold]
-    pub(super) fn intercept(
+    pub fn intercept(
         self: &Arc<Self>,
         session: &mut Box<Session>,
         resolved: Result<Resolved, CommandError>,
@@ -123,6 +123,7 @@ impl Engine {
                     ran.start = out.len();
                     ran.flow = match self.verdict_instead(session, exec, out) {
                         Some(flow) => flow,
+                        None if self.backend.upstream().is_some() => self.wait_for_upstream(session, words),
                         None => self.process_command(session, resolved, words, out, fibers),
                     };
                     if let Flow::Wait(wait) = ran.flow {
@@ -161,6 +162,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A command goes to the upstream server next, when it has its turn on its keys.
+    fn wait_for_upstream(&self, session: &mut Session, words: Words<'_>) -> Flow {
+        let is_queued = session.transaction.is_some();
+        let turn = self.take_turn(session, self.table.row_of(words), words, is_queued);
+        session.in_flight.trace.is_ordered = turn == Turn::Taken;
+        Flow::Wait(Box::new(if turn == Turn::Wait { Wait::KeyTurn } else { Wait::Upstream }))
     }
 
     /// Parks a command while a fault rule pauses the server.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::upstream::effect_order;
 use super::{Engine, Fibers, Resolved, transaction};
 use crate::base::clock::real_micros;
 use crate::base::duration::spell_duration;
@@ -123,7 +124,13 @@ impl Engine {
             return;
         }
         let hooks = session.in_flight.hooks.take();
-        let outcome = if session.in_flight.trace.is_stamped() { Outcome::Lost } else { Outcome::NeverRan };
+        let trace = &session.in_flight.trace;
+        let outcome = match trace.sent {
+            _ if trace.is_stamped() => Outcome::Lost,
+            // The server may have run it.
+            Some(_) => Outcome::Unknown,
+            None => Outcome::NeverRan,
+        };
         self.record_as(session, hooks.as_deref(), reply, outcome);
     }
 
@@ -154,9 +161,10 @@ impl Engine {
         let Stamp { seq, at, real } = stamp;
         let mut redaction = Redaction::default();
         let (words, reply) = self.redact(session, spec, words, reply, &mut redaction);
-        if session.in_flight.trace.introduced != journal.epoch() {
-            self.record_client(session);
-        }
+        self.introduce(session);
+        let sent = session.in_flight.trace.sent.take();
+        let is_ordered = std::mem::take(&mut session.in_flight.trace.is_ordered);
+        let are_children_known = std::mem::take(&mut session.in_flight.trace.knows_children) || sent.is_none();
         let children = session.in_flight.trace.take_inside();
         // The reply of EXEC or a script holds those of the commands inside.
         let has_secret = children.as_ref().is_some_and(|children| children.has_secret);
@@ -166,8 +174,8 @@ impl Engine {
             event: None,
             at,
             real,
-            sent: None,
-            order: EffectOrder::Total,
+            sent,
+            order: sent.map_or(EffectOrder::Total, |_| effect_order(is_ordered)),
             client: session.client.id(),
             db: session.in_flight.trace.db,
             duration: duration.unwrap_or_default(),
@@ -177,7 +185,7 @@ impl Engine {
             held_after: hooks.map(|_| real_micros().saturating_sub(real).max(0).unsigned_abs()),
             fault: hooks.and_then(|hooks| hooks.rule.as_ref()).map(|rule| rule.fault.name.as_str()),
             gates: hooks.map(|hooks| hooks.gates_met.as_slice()).unwrap_or_default(),
-            children: children.as_deref(),
+            children: children.as_deref().filter(|_| are_children_known),
         };
         session.in_flight.trace.put(&line, duration.is_some());
         session.in_flight.trace.give_back(children);
@@ -217,6 +225,14 @@ impl Engine {
         control.journal.note_event(EventKind::Clock, 0, (now, real_micros()), &[detail].into_iter().collect());
     }
 
+    /// Sets the name of a session's client in the journal, if the journal does not have it.
+    #[inline]
+    pub(super) fn introduce(&self, session: &mut Session) {
+        if session.in_flight.trace.introduced != self.instance.control.journal.epoch() {
+            self.record_client(session);
+        }
+    }
+
     /// Sets the name of a session's client in the journal, from the next command on.
     #[cold]
     fn record_client(&self, session: &mut Session) {
@@ -230,7 +246,7 @@ impl Engine {
 
     /// Removes the secrets of a command. Most kinds of commands have none.
     #[inline]
-    fn redact<'w>(
+    pub(super) fn redact<'w>(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,
@@ -277,7 +293,7 @@ impl Engine {
     }
 
     #[cold]
-    fn write_child(
+    pub(super) fn write_child(
         &self,
         session: &mut Session,
         spec: Option<&'static CommandSpec>,

@@ -18,6 +18,7 @@ mod monitor;
 mod replies;
 mod reset;
 mod transaction;
+mod upstream;
 mod waits;
 
 use std::sync::Arc;
@@ -31,11 +32,14 @@ use crate::data::keyspace::{Busy, hash_of};
 use crate::powers::HookPath;
 use crate::protocol::{Reply, Words};
 use crate::script::Yielder;
-use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, ResolvedRow, Table, TransactionCommand};
 use backend::Backend;
 use replies::add_messages;
 
 pub use backend::Fibers;
+pub use upstream::{
+    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Turn, Waiting, Wipe, is_error, replies_after,
+};
 pub use waits::{WaitEnd, WaitProgress, job_end};
 
 /// Redis treats a monitoring client as a replica.
@@ -54,6 +58,10 @@ impl Resolved {
     #[inline]
     pub fn reads_statistics(&self) -> bool {
         self.row.spec.reads_statistics
+    }
+
+    pub fn group(&self) -> Group {
+        self.row.spec.group
     }
 
     /// The hash of the only key, for prefetching.
@@ -90,6 +98,12 @@ impl Engine {
             control_jobs: tokio::sync::Mutex::default(),
             auto_advance: auto::AutoAdvance::default(),
         }
+    }
+
+    /// The same, in front of a real server that has the data.
+    pub fn in_front_of_upstream(self, wipe: Wipe) -> Self {
+        let upstream = upstream::Upstream::new(&self.table, wipe);
+        Self { backend: self.backend.in_front_of(upstream), ..self }
     }
 
     /// Periodic work: above all, deletes expired keys.

@@ -2,12 +2,9 @@
 
 use super::Engine;
 use crate::clients::session::{Peer, Session};
-use crate::powers::Hook;
-use crate::protocol::{Words, quote};
+use crate::powers::{Hook, MONITOR_SCRIPT, write_monitor_line};
+use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag, Redaction};
-
-/// The source that MONITOR names for a command inside a script.
-pub(super) const SCRIPT: &str = "lua";
 
 impl Engine {
     /// Feeds MONITOR clients a command that has just run. If the session is one itself, its copy goes to `own`.
@@ -40,7 +37,7 @@ impl Engine {
             && !spec.has_flag(Flag::Admin)
         {
             let mut own = std::mem::take(&mut session.messages_behind);
-            feed_as(SCRIPT, self, session, words, &mut own);
+            feed_as(MONITOR_SCRIPT, self, session, words, &mut own);
             session.messages_behind = own;
         }
     }
@@ -68,15 +65,10 @@ fn feed(engine: &Engine, session: &Session, words: Words<'_>, own: &mut Vec<u8>)
 /// Like [`feed`], with a source other than the client's address.
 fn feed_as(source: &str, engine: &Engine, session: &Session, words: Words<'_>, own: &mut Vec<u8>) {
     let instance = &engine.instance;
-    let micros = instance.clock.micros();
-    let (seconds, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let mut line = format!("+{seconds}.{rest:06} [{} {source}]", session.db).into_bytes();
     let mut redaction = Redaction::default();
-    for word in redaction.words(&engine.table, words).iter() {
-        line.push(b' ');
-        line.extend(quote(word));
-    }
-    line.extend_from_slice(b"\r\n");
+    let words = redaction.words(&engine.table, words);
+    let mut line = Vec::new();
+    write_monitor_line(&mut line, instance.clock.micros(), session.db, source.as_bytes(), words);
     if instance.feed_monitors(&line, &session.client) {
         own.extend_from_slice(&line);
     }

@@ -1,11 +1,14 @@
 //! RESET: restores the state at start-up, except for the connections.
 
 use super::Engine;
+use crate::base::error::CommandError;
 
 impl Engine {
     /// Releases and answers every waiting command, then resets data, scripts, users, settings and counters. Each test
     /// power is reset here. Clients stay connected, with their names, databases and subscriptions.
-    pub(super) async fn reset_everything(&self) {
+    ///
+    /// Fails if an upstream server has the data, and it could not be deleted there.
+    pub(super) async fn reset_everything(&self) -> Result<(), CommandError> {
         let instance = &self.instance;
         // Comes first, so that a resumed command meets no hook, and its writes are deleted with the rest.
         instance.clear_faults();
@@ -15,6 +18,11 @@ impl Engine {
 
         // Can fail only while a slow script runs, and then RESET is refused.
         let _ = self.empty();
+        if let Some(upstream) = self.backend.upstream() {
+            upstream.wipe().await.map_err(|reason| {
+                CommandError::new(format!("ERR the data of the upstream server is not deleted: {reason}"))
+            })?;
+        }
         instance.reset_debug();
         instance.reset_settings();
         instance.clock.reset();
@@ -24,6 +32,7 @@ impl Engine {
         [&instance.slow_log, &instance.large_requests, &instance.large_replies].iter().for_each(|log| log.clear());
         instance.latency.forget(|_| true);
         instance.reset_journal();
+        Ok(())
     }
 
     /// Answers every blocked command as if it had timed out, and ends all delays.

@@ -31,6 +31,8 @@ pub enum WaitEnd {
     Served(Served),
     /// With this reply.
     Reply(Reply<'static>),
+    /// With the reply of the upstream server, in its bytes.
+    Passed(Vec<u8>),
 }
 
 impl WaitEnd {
@@ -40,6 +42,7 @@ impl WaitEnd {
             Self::Over | Self::Reply(_) => matches!(reply, Reply::Error(_)),
             Self::Unblocked(_) | Self::Dismissed(_) => true,
             Self::Served(served) => served.reply.first() == Some(&b'-'),
+            Self::Passed(reply) => reply.first() == Some(&b'-'),
         }
     }
 }
@@ -64,7 +67,7 @@ impl Engine {
         match &mut *wait {
             Wait::Unpause => in_flight.alarm = self.instance.paused().map(|(until, _)| clock.alarm(until)),
             // The stage at which it is parked, and its alarm, are set already.
-            Wait::ParkedRequest(_) | Wait::Delay(_) | Wait::ParkedReply { .. } => {}
+            Wait::ParkedRequest(_) | Wait::Delay(_) | Wait::ParkedReply { .. } | Wait::KeyTurn => {}
             Wait::Drip { reply, bytes, .. } => out.extend_from_slice(&reply.split_to((*bytes).min(reply.len()))),
             Wait::Blocked { deadline, .. } => {
                 seen.timed.store(deadline.is_some(), Ordering::Relaxed);
@@ -75,7 +78,7 @@ impl Engine {
                 session.client.set_activity(Activity::Scripting);
                 in_flight.stage = Stage::Blocked;
             }
-            Wait::RunningJob(_) | Wait::Event(_) => in_flight.stage = Stage::Blocked,
+            Wait::RunningJob(_) | Wait::Event(_) | Wait::Upstream => in_flight.stage = Stage::Blocked,
             Wait::ControlJob(job, reply) => {
                 // In a task of its own: it runs to its end even if its client disconnects.
                 let job = tokio::spawn(Arc::clone(self).run_control_job(*job));
@@ -83,8 +86,8 @@ impl Engine {
                 let engine = Arc::clone(self);
                 *wait = Wait::RunningJob(Box::pin(async move {
                     match job_end(job, &engine.instance.log).await {
-                        Ok(()) => reply,
-                        Err(error) => Reply::Error(error),
+                        Ok(Ok(())) => reply,
+                        Ok(Err(error)) | Err(error) => Reply::Error(error),
                     }
                 }));
                 in_flight.stage = Stage::Blocked;
@@ -98,10 +101,14 @@ impl Engine {
         let clock = &self.instance.clock;
         let in_flight = &mut session.in_flight;
         let Some(wait) = &mut in_flight.wait else { return WaitProgress::Pending };
+        if matches!(**wait, Wait::KeyTurn) {
+            return if self.has_turn(session) { WaitProgress::Ended(WaitEnd::Over) } else { WaitProgress::Pending };
+        }
         let has_rung = in_flight.alarm.as_ref().is_some_and(|alarm| alarm.has_rung(cx.waker()));
         let is_over = match &mut **wait {
             // The connection itself resumes scripts, and the start of the wait has replaced the job by a running one.
-            Wait::Script | Wait::ControlJob(..) => false,
+            // Its connection hears the reply of a server.
+            Wait::Script | Wait::ControlJob(..) | Wait::Upstream | Wait::KeyTurn => false,
             Wait::Unpause => match self.instance.paused() {
                 None => true,
                 Some((until, _)) => {
@@ -179,7 +186,7 @@ impl Engine {
         self.instance.claim_wait(&session.client);
         let mut messages = Vec::new();
         match *wait {
-            Wait::Unpause | Wait::Script | Wait::ControlJob(..) => {}
+            Wait::Unpause | Wait::Script | Wait::ControlJob(..) | Wait::KeyTurn => {}
             Wait::ParkedRequest(permit) => {
                 session.in_flight.note_release(&permit);
                 alarm = permit.take_alarm();
@@ -188,7 +195,7 @@ impl Engine {
             Wait::Blocked { reply, .. } => {
                 self.end_blocked_call(session, end.is_failure(&reply));
                 match end {
-                    WaitEnd::Over | WaitEnd::Reply(_) => self.answer(session, &reply, out),
+                    WaitEnd::Over | WaitEnd::Reply(_) | WaitEnd::Passed(_) => self.answer(session, &reply, out),
                     WaitEnd::Unblocked(error) => self.answer(session, &Reply::Error(error), out),
                     WaitEnd::Dismissed(error) => {
                         self.answer(session, &Reply::Error(error), out);
@@ -209,6 +216,11 @@ impl Engine {
                 ran.flow = then;
             }
             Wait::Drip { then, .. } => ran.flow = then,
+            Wait::Upstream => {
+                if let WaitEnd::Passed(reply) = end {
+                    out.extend_from_slice(&reply);
+                }
+            }
             Wait::RunningJob(_) | Wait::Event(_) => {
                 if let WaitEnd::Reply(reply) = end {
                     self.answer(session, &reply, out);
@@ -255,7 +267,7 @@ fn show_active(session: &Session) {
 
 /// Waits for the end of a control job. A job that panicked or was cancelled has not done its work: that is logged, and
 /// the error is the reply.
-pub async fn job_end<E: Display>(job: impl Future<Output = Result<(), E>>, log: &Log) -> Result<(), CommandError> {
+pub async fn job_end<R, E: Display>(job: impl Future<Output = Result<R, E>>, log: &Log) -> Result<R, CommandError> {
     job.await.map_err(|error| {
         log.warn(format!("A control job did not end: {error}"));
         CommandError::new(format!("ERR the job did not end: {error}"))

@@ -1,6 +1,6 @@
 //! Inline requests: a line of words as a person types it into telnet, with Redis's quoting rules.
 
-use super::words::Span;
+use super::words::{OwnedWords, Span};
 
 /// Whose rules requests follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,13 @@ pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut text, mut spans) = (Vec::new(), Vec::new());
     split(line, Dialect::Redis, &mut text, &mut spans)?;
     Some(spans.iter().map(|span| text[span.start..span.end].to_vec()).collect())
+}
+
+/// As [`split_line`], of a line that can have been cut off: the words that are whole, and whether that is all of it.
+pub fn split_whole_words(line: &[u8]) -> (OwnedWords, bool) {
+    let (mut text, mut spans) = (Vec::new(), Vec::new());
+    let is_whole = split(line, Dialect::Redis, &mut text, &mut spans).is_some();
+    (OwnedWords::new(text, spans), is_whole)
 }
 
 /// A quoted word, which [`split_line`] reads back unchanged, as MONITOR shows it.

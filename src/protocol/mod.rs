@@ -9,13 +9,15 @@ mod grisu;
 mod inline;
 mod number;
 mod reply;
+mod reply_scanner;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, Progress, ProtocolError};
-pub use inline::{Dialect, is_blank, quote, quote_readably, split_line};
+pub use inline::{Dialect, is_blank, quote, quote_readably, split_line, split_whole_words};
 pub use number::{
     is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
     write_shortest,
 };
 pub use reply::{Bulks, LARGEST as LARGEST_REPLY, Protocol, Reply, first_error};
+pub use reply_scanner::{ReplyScanner, array_elements};
 pub use words::{OwnedWords, Span, Words, until_nul};

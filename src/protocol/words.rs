@@ -72,6 +72,11 @@ pub struct OwnedWords {
 }
 
 impl OwnedWords {
+    /// Words by their ranges, which are ascending and lie within the bytes.
+    pub(super) fn new(bytes: Vec<u8>, spans: Vec<Span>) -> Self {
+        Self { bytes, spans }
+    }
+
     pub fn as_words(&self) -> Words<'_> {
         Words { bytes: &self.bytes, spans: &self.spans }
     }

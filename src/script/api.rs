@@ -182,7 +182,7 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
 }
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.
-fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
+pub(super) fn write_argument(out: &mut Vec<u8>, value: f64, profile: &Profile) {
     // Redis writes the sign of NaN, too.
     if value.is_nan() && value.is_sign_negative() {
         out.push(b'-');

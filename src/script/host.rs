@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use super::random::Random;
 use super::register::Function;
+use super::symbolic::Hypotheses;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
 use crate::base::profile::Profile;
@@ -41,6 +42,11 @@ pub trait Host {
 
     /// The list of registered functions while a library loads; `None` at other times.
     fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+        None
+    }
+
+    /// What the script assumes about its data, if it runs without them.
+    fn symbolic(&self) -> Option<&Hypotheses<'_>> {
         None
     }
 }

@@ -23,6 +23,7 @@ mod sandbox;
 mod scripts;
 mod shebang;
 mod structs;
+pub mod symbolic;
 pub mod texts;
 mod vm;
 

@@ -226,7 +226,7 @@ fn push_proxy(frame: &mut Frame<'_>, real: i32) {
 }
 
 /// Pushes the real table behind the value at an index, if that is a proxy.
-fn push_real_table(frame: &mut Frame<'_>, index: i32) -> bool {
+pub(super) fn push_real_table(frame: &mut Frame<'_>, index: i32) -> bool {
     if frame.kind(index) != LuaType::Table || !frame.push_metatable(index) {
         return false;
     }

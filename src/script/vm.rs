@@ -27,7 +27,12 @@ pub(super) struct Vm {
 impl Vm {
     /// Leaves the table of the real globals on the stack, at index 1.
     pub fn new(kind: ScriptKind, profile: &Profile) -> Self {
-        let mut lua = Lua::new(MEMORY_LIMIT);
+        Self::with_limit(kind, profile, MEMORY_LIMIT)
+    }
+
+    /// As [`new`](Self::new), with a limit of memory in bytes.
+    pub fn with_limit(kind: ScriptKind, profile: &Profile, limit: usize) -> Self {
+        let mut lua = Lua::new(limit);
         sandbox::install(&mut lua, kind, profile);
         let mut frame = lua.frame();
         frame.set_top(1);

@@ -14,6 +14,7 @@ pub(super) enum BoundAddress {
     Tcp {
         address: SocketAddr,
         backlog: i32,
+        is_tls: bool,
         /// While the address is closed, the socket keeps the port without listening, where the system supports that.
         socket: Option<TcpListener>,
     },
@@ -25,8 +26,8 @@ pub(super) enum BoundAddress {
 }
 
 impl BoundAddress {
-    pub(super) fn tcp(socket: TcpListener, backlog: i32) -> io::Result<Self> {
-        Ok(Self::Tcp { address: socket.local_addr()?, backlog, socket: Some(socket) })
+    pub(super) fn tcp(socket: TcpListener, backlog: i32, is_tls: bool) -> io::Result<Self> {
+        Ok(Self::Tcp { address: socket.local_addr()?, backlog, is_tls, socket: Some(socket) })
     }
 
     pub(super) fn unix(path: PathBuf, mode: u32) -> Result<Self, Error> {
@@ -34,11 +35,19 @@ impl BoundAddress {
         Ok(Self::Unix { path, mode, socket })
     }
 
-    /// The TCP address, if it is one.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    /// The address for plain connections over TCP, if it is one.
+    pub(super) fn plain_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp { address, .. } => Some(*address),
-            Self::Unix { .. } => None,
+            Self::Tcp { address, is_tls: false, .. } => Some(*address),
+            Self::Tcp { .. } | Self::Unix { .. } => None,
+        }
+    }
+
+    /// The address for TLS, if it is one.
+    pub(super) fn tls_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp { address, is_tls: true, .. } => Some(*address),
+            Self::Tcp { .. } | Self::Unix { .. } => None,
         }
     }
 
@@ -46,9 +55,10 @@ impl BoundAddress {
     pub(super) fn listener(&self) -> io::Result<Listener> {
         let closed = || io::Error::from(io::ErrorKind::NotConnected);
         Ok(match self {
-            Self::Tcp { socket, .. } => {
+            Self::Tcp { socket, is_tls, .. } => {
                 let socket = socket.as_ref().ok_or_else(closed)?.try_clone()?;
-                Listener::Tcp(tokio::net::TcpListener::from_std(socket)?)
+                let socket = tokio::net::TcpListener::from_std(socket)?;
+                if *is_tls { Listener::Tls(socket) } else { Listener::Tcp(socket) }
             }
             Self::Unix { path, socket, .. } => {
                 let socket = socket.as_ref().ok_or_else(closed)?.try_clone()?;
@@ -72,7 +82,7 @@ impl BoundAddress {
     /// Listens again on the same address.
     pub(super) fn open(&mut self) -> Result<(), Error> {
         match self {
-            Self::Tcp { address, backlog, socket } => {
+            Self::Tcp { address, backlog, socket, .. } => {
                 let again = match socket {
                     Some(kept) => listen_again(kept, *backlog),
                     None => listen_on(*address, *backlog).map(|new| *socket = Some(new)),

@@ -18,6 +18,7 @@ use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::panics::{catch_panics, restart_after_panic};
+use super::upstream::{Target, TargetSettings, wipe_from};
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -27,7 +28,7 @@ use crate::base::profile::Profile;
 use crate::clients::acl::Acl;
 use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
-use crate::clients::instance::Instance;
+use crate::clients::instance::{Instance, UpstreamInfo};
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
@@ -44,6 +45,8 @@ pub struct Builder {
     profile: Profile,
     config: Config,
     seeds: Vec<PathBuf>,
+    /// The URLs of the real servers behind the instances, one each.
+    upstreams: Vec<String>,
     scope: Scope,
     log: Arc<Log>,
     /// The commands of the server, before its profile selects among them.
@@ -61,6 +64,7 @@ impl Default for Builder {
             profile: Profile::default(),
             config: Config::default(),
             seeds: Vec::new(),
+            upstreams: Vec::new(),
             scope: Scope::default(),
             log: Arc::new(Log::silent()),
             commands: commands::all().collect(),
@@ -72,9 +76,9 @@ impl Builder {
     /// A server with a configuration.
     pub(crate) fn from_config(config: Config, profile: Profile, log: Arc<Log>) -> Self {
         let port: u16 = config.number("port");
-        // `redis-server` treats port 0 as no TCP. Without a unix socket that would leave nothing to listen on, so then
-        // it means any free port.
-        let off = port == 0 && config.path("unixsocket").is_some();
+        // `redis-server` treats port 0 as no TCP. Without a unix socket or TLS that would leave nothing to listen on, so
+        // then it means any free port.
+        let off = port == 0 && (config.path("unixsocket").is_some() || config.serves_tls());
         Self {
             bind: config.text("bind").split_whitespace().map(str::to_owned).collect(),
             port: (!off).then_some(port),
@@ -83,6 +87,7 @@ impl Builder {
             instances: config.number("instances"),
             profile,
             seeds: config.paths("load"),
+            upstreams: config.upstreams(),
             scope: config.lock_scope(),
             config,
             log,
@@ -111,6 +116,27 @@ impl Builder {
     /// The addresses to listen on. Default: `127.0.0.1`.
     pub fn bind<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
         self.bind = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Serves TLS with throw-away certificates, and nothing without TLS: [`url`](crate::World::url) is then
+    /// `rediss://127.0.0.1:PORT`. What clients need stands in the directory: `ca.crt` to trust, and `client.crt` with
+    /// `client.key` for those that want to show a certificate. If the directory has no such files, they are made; their
+    /// names are `localhost`, `127.0.0.1`, `::1` and that of this machine.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = std::env::temp_dir().join(format!("redouble-doc-tls-{}", std::process::id()));
+    /// let server = redouble::Server::builder().tls_self_signed(&folder).spawn()?;
+    /// assert!(server.url().starts_with("rediss://127.0.0.1:"));
+    /// assert!(folder.join("ca.crt").exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tls_self_signed(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.assign("tls-self-signed", directory.into().into_os_string().into_vec());
+        self.port = None;
         self
     }
 
@@ -251,6 +277,28 @@ impl Builder {
         self
     }
 
+    /// Stands in front of a real server instead of having data: `redis://[[user]:password@]host[:port][/db]`, `rediss://…`
+    /// or `unix:/path`. Each client gets a connection of its own to it. Can be repeated: each URL is one instance (see
+    /// [`spawn_all`](Self::spawn_all)). The clock, spaces, and what loads or saves data are not available then.
+    pub fn upstream(mut self, url: impl Into<String>) -> Self {
+        self.upstreams.push(url.into());
+        self.instances = self.upstreams.len();
+        self
+    }
+
+    /// Allows what deletes the data of the upstream servers: [`reset`](crate::World::reset) and exploring.
+    pub fn upstream_disposable(self) -> Self {
+        self.config.assign("upstream-disposable", "yes");
+        self
+    }
+
+    /// Records the exact order of the commands on each key of an upstream server: a command waits as long as another
+    /// client's on a common key has no reply. By default the order of commands that overlap is not known.
+    pub fn upstream_exact_order(self) -> Self {
+        self.config.assign("upstream-order", "exact");
+        self
+    }
+
     /// The number of instances, 1 to 64. They listen on consecutive ports from [`port`](Self::port) on, or each on a
     /// free one. Default: 1. See [`spawn_all`](Self::spawn_all).
     pub fn instances(mut self, instances: usize) -> Self {
@@ -307,8 +355,9 @@ impl Builder {
     }
 
     /// Binds every address. No connection is served before [`BoundServers::serve`].
-    pub(crate) fn start(self) -> Result<BoundServers, Error> {
+    pub(crate) fn start(mut self) -> Result<BoundServers, Error> {
         self.check()?;
+        let targets = self.targets()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
@@ -317,7 +366,8 @@ impl Builder {
         let handlers = Handlers::new(self.commands.iter().copied());
         let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
-        let mut table = Table::new(rows, self.profile);
+        // A real server can be of any release.
+        let mut table = if targets.is_empty() { Table::new(rows, self.profile) } else { Table::of_every_profile(rows) };
         for rename in self.config.renames() {
             let refused = |error: RenameError| Error::Config(error.text().to_owned());
             table = table.rename(&rename.name, &rename.new).map_err(refused)?;
@@ -334,19 +384,50 @@ impl Builder {
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
+        let is_disposable = config.is_on("upstream-disposable");
+        if let Some((files, is_made)) = config.use_self_signed().map_err(Error::Config)? {
+            let action = if is_made { "were made in" } else { "are those of" };
+            instance.log.notice(format!("The throw-away certificates {action} {}", files.directory().display()));
+        }
+        // Whether the plain port is off was decided above, by the builder or the configuration.
+        let tls_port = config.serves_tls().then(|| config.number::<u16>("tls-port"));
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
-        for (instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
+        let mut targets = targets.into_iter();
+        for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
+            let target = targets.next();
+            if let Some(target) = &target {
+                let keeps_order = instance.config.text("upstream-order") == "exact";
+                instance.upstream =
+                    Some(UpstreamInfo { address: target.address(), is_disposable, keeps_order: keeps_order.into() });
+                if target.is_insecure() {
+                    let address = target.address();
+                    instance.log.warn(format!(
+                        "Upstream {address}: upstream-insecure is on, so nobody checks who the server is. Anybody between \
+                         it and this program can read and change everything."
+                    ));
+                }
+            }
             let mut bound = Vec::new();
             if let Some(first) = self.port {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
-                    bound.push(BoundAddress::tcp(listener, backlog)?);
+                    bound.push(BoundAddress::tcp(listener, backlog, false)?);
                 }
             }
-            let port = bound.iter().find_map(BoundAddress::address).map(|address| address.port());
+            if let Some(first) = tls_port {
+                let refused = |reason| Error::Config(format!("Failed to configure TLS: {reason}"));
+                instance.config.start_tls().map_err(refused)?;
+                let port = if first == 0 { 0 } else { first + (number - 1) };
+                for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
+                    bound.push(BoundAddress::tcp(listener, backlog, true)?);
+                }
+            }
+            let port = bound.iter().find_map(BoundAddress::plain_address).map(|address| address.port());
+            let tls_port = bound.iter().find_map(BoundAddress::tls_address).map(|address| address.port());
             instance.config.assign("port", port.unwrap_or(0).to_string());
-            if let Some(port) = port {
+            instance.config.assign("tls-port", tls_port.unwrap_or(0).to_string());
+            if let Some(port) = port.or(tls_port) {
                 let _ = instance.identity.port.set(port);
             }
             if let Some(path) = instance.config.live().unix_socket() {
@@ -359,7 +440,11 @@ impl Builder {
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
-            let node = Node::new(usize::from(number), engine, bound, &workers, main.handle());
+            let engine = match &target {
+                Some(target) => engine.in_front_of_upstream(wipe_from(target, main.handle())),
+                None => engine,
+            };
+            let node = Node::new(usize::from(number), engine, target, bound, &workers, main.handle());
             let persists = node.root().instance.config.is_on("persist");
             if persists {
                 load_kept(node.root())?;
@@ -380,6 +465,32 @@ impl Builder {
     }
 
     /// Checks the settings for this number of instances.
+    /// The real servers behind the instances; their number is that of the instances.
+    fn targets(&mut self) -> Result<Vec<Arc<Target>>, Error> {
+        let settings = TargetSettings::from_config(&self.config);
+        let target = |url: &String| Target::new(url, &settings).map(Arc::new).map_err(Error::Config);
+        let targets: Vec<_> = self.upstreams.iter().map(target).collect::<Result<_, _>>()?;
+        if targets.is_empty() {
+            return Ok(targets);
+        }
+        let config = &self.config;
+        let has_data = !self.seeds.is_empty() || config.is_on("persist") || config.is_on("spaces-by-database");
+        if has_data {
+            let text = "load, persist and spaces-by-database are about data, which the upstream server has";
+            return Err(Error::Config(text.into()));
+        }
+        if config.live().password().is_some() || config.path("aclfile").is_some() {
+            let text = "requirepass and aclfile are about users, which the upstream server has";
+            return Err(Error::Config(text.into()));
+        }
+        if self.instances != 1 && self.instances != targets.len() {
+            let (instances, upstreams) = (self.instances, targets.len());
+            return Err(Error::Config(format!("each upstream is one instance: {upstreams} are not {instances}")));
+        }
+        self.instances = targets.len();
+        Ok(targets)
+    }
+
     fn check(&self) -> Result<(), Error> {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {
@@ -398,12 +509,12 @@ impl Builder {
             let code = allowance.code.map_or("*", Code::name);
             return Err(Error::Config(format!("to allow '{code}' for '{keys}' takes a reason")));
         }
-        match self.port {
-            Some(port) if usize::from(port) + instances - 1 > usize::from(u16::MAX) => {
-                Err(Error::Config(format!("there are no {instances} ports in a row from {port} on")))
+        for port in self.port.into_iter().chain([self.config.number("tls-port")]) {
+            if usize::from(port) + instances - 1 > usize::from(u16::MAX) {
+                return Err(Error::Config(format!("there are no {instances} ports in a row from {port} on")));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -417,14 +528,25 @@ pub(crate) struct BoundServers {
 }
 
 impl BoundServers {
-    /// The first TCP address of each instance that has one.
+    /// The first address for TLS of each instance that has one.
+    pub(crate) fn tls_addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.all().iter().filter_map(|node| node.tls_addresses().first().copied()).collect()
+    }
+
+    /// The port for TLS of each instance; 0 for one without TLS.
+    pub(crate) fn tls_ports(&self) -> Vec<u16> {
+        let port = |node: &Arc<Node>| node.tls_addresses().first().map_or(0, SocketAddr::port);
+        self.nodes.all().iter().map(port).collect()
+    }
+
+    /// The first TCP address of each instance that has one for plain connections.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
     }
 
-    /// The TCP port of each instance; 0 for one without TCP.
+    /// The TCP port of each instance, that for TLS if there is no other; 0 for one without TCP.
     pub(crate) fn ports(&self) -> Vec<u16> {
-        let port = |node: &Arc<Node>| node.addresses().first().map_or(0, SocketAddr::port);
+        let port = |node: &Arc<Node>| node.main_address().map_or(0, |address| address.port());
         self.nodes.all().iter().map(port).collect()
     }
 

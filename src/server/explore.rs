@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::load::load;
-use super::world::World;
+use super::world::{self, World};
 use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
@@ -37,6 +37,7 @@ impl World {
     /// # }
     /// ```
     pub fn explore(&self, search: Search) -> Result<Exploration, Error> {
+        self.may_delete()?;
         let explorer = &self.engine().instance.control.explorer;
         explorer.start(search).map_err(refused)?;
         Ok(self.exploration())
@@ -48,8 +49,20 @@ impl World {
         let order = Order::parse(token.as_bytes());
         let order =
             order.map_err(|reason| Error::Refused(format!("'{token}' is not the token of an order: {reason}")))?;
+        self.may_delete()?;
         self.engine().instance.control.explorer.replay(search, order).map_err(refused)?;
         Ok(self.exploration())
+    }
+
+    /// Each run begins with no data.
+    fn may_delete(&self) -> Result<(), Error> {
+        match &self.engine().instance.upstream {
+            Some(upstream) if !upstream.is_disposable => {
+                let text = "each run deletes the data of the upstream server, which upstream-disposable allows";
+                Err(Error::Refused(text.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn exploration(&self) -> Exploration {
@@ -80,10 +93,10 @@ impl Exploration {
         let instance = &self.engine.instance;
         let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
         if number.is_none() {
-            self.engine.run_control_job_here(ControlJob::Quiesce);
+            self.engine.settle_here();
             return Ok(None);
         }
-        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::ResetForRun))?;
+        self.wait_for(Arc::clone(&self.engine).run_control_job(ControlJob::ResetForRun))?.map_err(world::refused)?;
         self.seeds.iter().try_for_each(|path| load(&self.engine, path))?;
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move { engine.arm_run() })?;
@@ -133,16 +146,15 @@ impl Exploration {
     /// Ends the exploration and releases all parked commands. Returns the results, including the current run.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
-        self.engine.run_control_job_here(ControlJob::Quiesce);
+        self.engine.settle_here();
         Ok(findings)
     }
 
     /// Runs a future on the server's event loop, and returns when it is done.
-    fn wait_for(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+    fn wait_for<R: Send + 'static>(&self, work: impl Future<Output = R> + Send + 'static) -> Result<R, Error> {
         let (sender, receiver) = mpsc::channel();
         self.events.spawn(async move {
-            work.await;
-            let _ = sender.send(());
+            let _ = sender.send(work.await);
         });
         receiver.recv().map_err(|_| Error::Refused("the server has ended".to_owned()))
     }
@@ -152,7 +164,7 @@ impl Drop for Exploration {
     fn drop(&mut self) {
         // The exploration may have been stopped by command.
         if self.engine.instance.stop_exploring().is_ok() {
-            self.engine.run_control_job_here(ControlJob::Quiesce);
+            self.engine.settle_here();
         }
     }
 }

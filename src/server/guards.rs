@@ -13,7 +13,6 @@ use super::world::{World, refused};
 use crate::base::clock::block_on_timeout;
 use crate::base::error::Error;
 use crate::clients::instance::NamedBy;
-use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 use crate::powers::{Fault, Gate, Pattern, Rule, Side};
 use crate::spec::Group;
@@ -129,7 +128,7 @@ impl Drop for FaultGuard {
     fn drop(&mut self) {
         // The fault may have been removed by command, and its name used for another one.
         if self.engine.instance.remove_this_fault(&self.rule) {
-            self.engine.run_control_job_here(ControlJob::Quiesce);
+            self.engine.settle_here();
         }
     }
 }
@@ -209,7 +208,7 @@ impl GateGuard {
         if self.gate.queue.release_next(&self.engine.instance.clock).is_none() {
             return Err(Error::Refused(format!("nobody is held at gate '{}'", self.gate.name)));
         }
-        self.engine.run_control_job_here(ControlJob::Quiesce);
+        self.engine.settle_here();
         Ok(())
     }
 
@@ -218,7 +217,7 @@ impl GateGuard {
     pub fn open(&self) -> usize {
         let held = self.gate.queue.parked_count();
         self.engine.instance.control.gates.queue_opening(&self.gate);
-        self.engine.run_control_job_here(ControlJob::OpenGates);
+        self.engine.open_gates_here();
         held
     }
 
@@ -236,7 +235,7 @@ impl GateGuard {
 impl Drop for GateGuard {
     fn drop(&mut self) {
         if self.engine.instance.remove_this_gate(&self.gate) {
-            self.engine.run_control_job_here(ControlJob::OpenGates);
+            self.engine.open_gates_here();
         }
     }
 }

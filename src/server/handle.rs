@@ -13,7 +13,6 @@ use super::world::{World, refused};
 use crate::base::error::Error;
 use crate::clients::fleet::LONGEST_NAME;
 use crate::clients::instance::Instance;
-use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
 /// A running server. Dropping it stops the server and frees its port.
@@ -63,9 +62,14 @@ impl Server {
         self.world.node.worlds().iter().map(|engine| Arc::clone(&engine.instance)).collect()
     }
 
-    /// The first TCP address; `None` if the server listens only on a unix socket.
+    /// The first TCP address; `None` if the server listens only on a unix socket. One for TLS if there is no other.
     pub fn address(&self) -> Option<SocketAddr> {
         self.world.address()
+    }
+
+    /// The first address for TLS, if there is one. See [`Builder::tls_self_signed`].
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.world.node.tls_addresses().first().copied()
     }
 
     /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is
@@ -144,7 +148,7 @@ impl Server {
 
 /// Waits until the released commands have ended or are blocked again.
 fn settle(worlds: &[Arc<Engine>]) {
-    worlds.iter().for_each(|engine| engine.run_control_job_here(ControlJob::Quiesce));
+    worlds.iter().for_each(|engine| engine.settle_here());
 }
 
 impl Deref for Server {
@@ -193,8 +197,7 @@ impl Servers {
         let missing = || Error::Refused(format!("there is no server {index}; there are {}", self.len()));
         let server = self.get(index).ok_or_else(missing)?;
         let nodes = server.world.node.nodes().map_err(refused)?;
-        server.world.engine.run_control_job_here(nodes.skew(micros));
-        Ok(())
+        server.world.engine.run_control_job_here(nodes.skew(micros)).map_err(refused)
     }
 }
 

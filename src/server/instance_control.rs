@@ -65,7 +65,7 @@ impl Fleet for Node {
         let Ok(nodes) = self.nodes() else { return Vec::new() };
         let figures = nodes.all().iter().map(|node| InstanceInfo {
             number: node.number(),
-            port: node.addresses().first().map_or(0, |address| address.port()),
+            port: node.main_address().map_or(0, |address| address.port()),
             state: node.state(),
             skew: nodes.skew_of(node),
             clients: node.connected(),
@@ -92,7 +92,7 @@ impl Fleet for Node {
             InstanceCommand::Skew(micros) => {
                 let job = node.spawn_job(node.root(), nodes.skew(micros));
                 let engine = Arc::clone(node.root());
-                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await }));
+                return Ok(Box::pin(async move { job_end(job, &engine.instance.log).await? }));
             }
         }
         Ok(settled(Vec::new()))
@@ -257,7 +257,7 @@ fn cut_of(client: &[u8]) -> String {
 fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
-            engine.run_control_job(ControlJob::Quiesce).await;
+            engine.run_control_job(ControlJob::Quiesce).await?;
         }
         Ok(())
     })

@@ -1,16 +1,19 @@
 //! Accepting connections.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::node::Node;
 use super::stream::Stream;
+use super::tls_stream::TlsStream;
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::clients::session::Peer;
@@ -20,6 +23,8 @@ use crate::protocol::{Protocol, Reply};
 /// A listening socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
+    /// Each client begins with a handshake.
+    Tls(TcpListener),
     Unix(UnixListener, PathBuf),
 }
 
@@ -34,7 +39,10 @@ CONFIG SET protected-mode no.";
 pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
     loop {
         match accept_one(&listener).await {
-            Ok((socket, peer)) => admit(socket, peer, &node),
+            Ok((socket, peer)) => {
+                let is_tls = matches!(listener, Listener::Tls(_));
+                admit(socket, peer, is_tls, &node);
+            }
             // If the client is gone already, the loop continues at once. Without free descriptors, an immediate retry
             // would fail, too.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
@@ -46,6 +54,8 @@ pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
 /// An accepted socket, not yet bound to a worker's event loop.
 pub(super) enum Socket {
     Tcp(std::net::TcpStream),
+    /// A client that is about to begin its handshake.
+    Tls(std::net::TcpStream, Arc<ServerConfig>),
     Unix(std::os::unix::net::UnixStream),
 }
 
@@ -53,7 +63,7 @@ impl Socket {
     fn fd(&self) -> i32 {
         use std::os::fd::AsRawFd;
         match self {
-            Self::Tcp(socket) => socket.as_raw_fd(),
+            Self::Tcp(socket) | Self::Tls(socket, _) => socket.as_raw_fd(),
             Self::Unix(socket) => socket.as_raw_fd(),
         }
     }
@@ -62,42 +72,45 @@ impl Socket {
     pub(super) fn into_stream(self) -> io::Result<Stream> {
         Ok(match self {
             Self::Tcp(socket) => Stream::Tcp(tokio::net::TcpStream::from_std(socket)?),
+            Self::Tls(socket, config) => {
+                Stream::Tls(TlsStream::accept(tokio::net::TcpStream::from_std(socket)?, config))
+            }
             Self::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
         })
     }
 
-    /// Enables keep-alive probes after this many seconds of silence. On failure the connection is served without them.
-    fn keep_alive(&self, seconds: u32) {
-        if let Self::Tcp(socket) = self
-            && seconds != 0
-        {
-            let idle = Duration::from_secs(u64::from(seconds));
-            let probe = TcpKeepalive::new().with_time(idle).with_interval((idle / 3).max(Duration::from_secs(1)));
-            let _ = SockRef::from(socket).set_tcp_keepalive(&probe.with_retries(3));
-        }
-    }
-
     /// Ends the connection with a reset (TCP RST).
     fn reset(self) {
-        if let Self::Tcp(socket) = &self {
+        if let Self::Tcp(socket) | Self::Tls(socket, _) = &self {
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Sends the reason of a refusal, without waiting for its delivery.
+    /// Sends the reason of a refusal, without waiting for its delivery. As in Redis, one that would have to wait for a
+    /// handshake is not sent.
     fn refuse(self, error: CommandError) {
         let mut out = Vec::new();
         Reply::Error(error).write(Protocol::Resp2, &mut out);
         let _ = match self {
             Self::Tcp(socket) => io::Write::write(&mut &socket, &out),
+            Self::Tls(..) => Ok(0),
             Self::Unix(socket) => io::Write::write(&mut &socket, &out),
         };
     }
 }
 
+/// Enables keep-alive probes after this many seconds of silence. On failure the connection is served without them.
+pub(super) fn keep_alive(socket: &impl AsFd, seconds: u32) {
+    if seconds != 0 {
+        let idle = Duration::from_secs(u64::from(seconds));
+        let probe = TcpKeepalive::new().with_time(idle).with_interval((idle / 3).max(Duration::from_secs(1)));
+        let _ = SockRef::from(socket).set_tcp_keepalive(&probe.with_retries(3));
+    }
+}
+
 async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
     match listener {
-        Listener::Tcp(listener) => {
+        Listener::Tcp(listener) | Listener::Tls(listener) => {
             let (stream, peer) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let local = stream.local_addr()?;
@@ -110,8 +123,15 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
     }
 }
 
-fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
+fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>) {
     let instance = node.instance();
+    let socket = match socket {
+        Socket::Tcp(socket) if is_tls => match instance.config.live().tls() {
+            Some(config) => Socket::Tls(socket, config),
+            None => return,
+        },
+        socket => socket,
+    };
     if instance.active_hooks.has(Hook::Fault) && instance.control.faults.refuses_connection() {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.reset();
@@ -122,6 +142,9 @@ fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
         && instance.acl.default_user().rules().no_password
     {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
+        if is_tls {
+            node.log_sparingly(&format!("{peer} is not let in over TLS: {PROTECTED}"));
+        }
         return socket.refuse(CommandError::fixed(PROTECTED));
     }
     let most = live.max_clients.load(Ordering::Relaxed);
@@ -133,7 +156,9 @@ fn admit(socket: Socket, peer: Peer, node: &Arc<Node>) {
         // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());
     }
-    socket.keep_alive(live.keepalive.load(Ordering::Relaxed));
+    if let Socket::Tcp(socket) | Socket::Tls(socket, _) = &socket {
+        keep_alive(socket, live.keepalive.load(Ordering::Relaxed));
+    }
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
     node.workers().serve(socket, client, node);
 }

@@ -16,7 +16,7 @@ use crate::data::keyspace::{Entry, hash_of};
 use crate::data::rdb::{Key, SnapshotError, SnapshotItem, SnapshotReader, is_snapshot, suits};
 use crate::data::seed::{Source, SourceError};
 use crate::engine::{Engine, Fibers};
-use crate::protocol::{OwnedWords, first_error};
+use crate::protocol::{OwnedWords, Reply, first_error};
 
 /// How long a script may run, and how long the next bytes of a pipe may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -217,7 +217,8 @@ impl<'p> CommandLoader<'p> {
                         }
                     },
                     Wait::ControlJob(job, reply) => {
-                        self.engine.run_control_job_here(job);
+                        let ended = self.engine.run_control_job_here(job);
+                        let reply = ended.map_or_else(Reply::Error, |()| reply);
                         self.engine.answer(&mut self.session, &reply, &mut self.reply);
                         Flow::Continue
                     }

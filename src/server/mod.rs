@@ -21,6 +21,8 @@ mod nodes;
 mod panics;
 mod stream;
 mod timeout;
+mod tls_stream;
+mod upstream;
 mod worker;
 mod world;
 

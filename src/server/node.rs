@@ -5,6 +5,7 @@ mod listening;
 mod spaces;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -15,11 +16,13 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
+use super::upstream::Target;
 use super::worker::Workers;
-use crate::base::error::CommandError;
+use crate::base::error::{CommandError, plain};
+use crate::base::log::SparingLog;
 use crate::clients::fleet::{CLOSED, Fleet};
 use crate::clients::instance::Instance;
-use crate::clients::session::{ControlJob, Signal};
+use crate::clients::session::{ControlJob, Peer, Signal};
 use crate::engine::Engine;
 use spaces::Space;
 
@@ -29,7 +32,12 @@ pub(super) struct Node {
     number: usize,
     /// The world that clients enter when they connect.
     root: Arc<Engine>,
+    /// The real server behind it, if there is one.
+    upstream: Option<Arc<Target>>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    /// For what clients cause before they are let in.
+    sparing_log: SparingLog,
     workers: Arc<Workers>,
     /// The event loop that accepts connections and runs control jobs.
     main: Handle,
@@ -51,6 +59,7 @@ impl Node {
     pub(super) fn new(
         number: usize,
         root: Engine,
+        upstream: Option<Arc<Target>>,
         bound: Vec<BoundAddress>,
         workers: &Arc<Workers>,
         main: &Handle,
@@ -58,7 +67,10 @@ impl Node {
         let node = Arc::new(Self {
             number,
             root: Arc::new(root),
-            addresses: bound.iter().filter_map(BoundAddress::address).collect(),
+            upstream,
+            addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
+            tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
+            sparing_log: SparingLog::default(),
             workers: Arc::clone(workers),
             main: main.clone(),
             bound: Mutex::new(bound),
@@ -83,12 +95,50 @@ impl Node {
         &self.root
     }
 
+    pub(super) fn upstream(&self) -> Option<&Arc<Target>> {
+        self.upstream.as_ref()
+    }
+
     pub(super) fn instance(&self) -> &Arc<Instance> {
         &self.root.instance
     }
 
+    /// The addresses for plain connections over TCP.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses for TLS.
+    pub(super) fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// The address that clients are told: one for TLS only if there is no other.
+    pub(super) fn main_address(&self) -> Option<SocketAddr> {
+        self.addresses.first().or(self.tls_addresses.first()).copied()
+    }
+
+    /// Logs what clients can cause as often as they like.
+    pub(super) fn log_sparingly(&self, text: &str) {
+        self.sparing_log.warn(&self.instance().log, text);
+    }
+
+    /// Names a client in the log that was not let in, because its TLS handshake has failed.
+    pub(super) fn log_failed_handshake(&self, peer: &Peer, error: &io::Error) {
+        let (reason, local) = (plain(error), peer.local_address());
+        self.log_sparingly(&format!("Error accepting a client connection: {reason} (addr={peer} laddr={local})"));
+    }
+
+    /// Names a client in the log that begins with a TLS handshake on a port without TLS.
+    pub(super) fn log_tls_hello(&self, peer: &Peer) {
+        let hint = match self.tls_addresses.first() {
+            Some(address) => format!("TLS is served on port {}", address.port()),
+            None => "to serve TLS, give --tls-port with certificates, or --tls-self-signed".to_owned(),
+        };
+        let local = peer.local_address();
+        self.log_sparingly(&format!(
+            "A client begins with a TLS handshake on a port without TLS, so it is closed: {hint} (addr={peer} laddr={local})"
+        ));
     }
 
     pub(super) fn event_loop(&self) -> &Handle {
@@ -108,7 +158,7 @@ impl Node {
     }
 
     /// Runs a control job to its end, even if its completion is not awaited.
-    pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<()> {
+    pub(super) fn spawn_job(&self, engine: &Arc<Engine>, job: ControlJob) -> JoinHandle<Result<(), CommandError>> {
         self.main.spawn(Arc::clone(engine).run_control_job(job))
     }
 

@@ -1,4 +1,4 @@
-//! A connected socket, TCP or unix.
+//! A connected socket, TCP, TLS or unix.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,26 +10,48 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::tls_stream::TlsStream;
+
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Boxed, so that other connections do not pay for it.
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
     /// Makes the connection end with a reset (TCP RST) when it is dropped, as if the other machine had crashed.
-    pub(super) fn reset(&self) {
-        if let Self::Tcp(stream) = self {
+    pub(super) fn reset(&mut self) {
+        let socket = match self {
+            Self::Tcp(stream) => Some(&*stream),
+            Self::Tls(stream) => {
+                stream.withhold_goodbye();
+                stream.socket()
+            }
+            Self::Unix(_) => None,
+        };
+        if let Some(socket) = socket {
             // If this fails, the connection ends with a normal close.
-            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
         }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Whether the TLS handshake of this client has failed.
+    pub(super) fn has_failed_handshake(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_failed())
     }
 
     /// Whether the other side has ended the connection, with nothing left to read. Asks the kernel, which may know more
     /// than the event loop.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         let socket = match self {
-            Self::Tcp(stream) => SockRef::from(stream),
-            Self::Unix(stream) => SockRef::from(stream),
+            Self::Tcp(stream) => SockRef::from(&*stream),
+            Self::Unix(stream) => SockRef::from(&*stream),
+            Self::Tls(stream) => return stream.has_ended(),
         };
         match socket.peek(&mut [MaybeUninit::uninit()]) {
             Ok(count) => count == 0,
@@ -44,15 +66,28 @@ impl Stream {
         let result = match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Tls(stream) => stream.poll_read(cx, into),
         };
         result.map_ok(|()| into.filled().len() - before)
     }
 
+    /// Writes as much as there is room for. Over TLS, what was taken may still be here: see
+    /// [`poll_flush`](Self::poll_flush).
     #[inline]
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => stream.poll_write(cx, bytes),
+        }
+    }
+
+    /// Hands everything that was written to the kernel.
+    #[inline]
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Poll::Ready(Ok(())),
+            Self::Tls(stream) => stream.poll_flush(cx),
         }
     }
 }

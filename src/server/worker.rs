@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
+use super::upstream::ProxyConnection;
 use crate::clients::session::{Client, Session};
 
 /// The worker threads, shared by all instances.
@@ -35,11 +36,14 @@ impl Workers {
         let user = engine.instance.acl.default_user();
         let mut session = Box::new(Session::new(client, user, engine.instance.stats.thread(thread)));
         let _entered = handle.enter();
-        match socket.into_stream() {
-            Ok(stream) => {
+        match (socket.into_stream(), node.upstream()) {
+            (Ok(stream), None) => {
                 handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
-            Err(_) => engine.disconnect(&mut session, &[]),
+            (Ok(stream), Some(target)) => {
+                handle.spawn(ProxyConnection::new(Arc::clone(node), Arc::clone(target), session, stream));
+            }
+            (Err(_), _) => engine.disconnect(&mut session, &[]),
         }
     }
 }

@@ -45,20 +45,21 @@ impl World {
     }
 
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.node.addresses().first().copied()
+        self.node.main_address()
     }
 
     /// The URL for clients: `redis://127.0.0.1:PORT`, with the password if there is one and the user name that selects
-    /// a space, or `unix:PATH`.
+    /// a space, or `unix:PATH`; `rediss://127.0.0.1:PORT` if only TLS is served.
     pub fn url(&self) -> String {
         let space = &self.engine().instance.space;
         // The server's password, which admits to every space.
         let password = self.node.instance().config.live().password().map(|password| percent_encoded(&password));
         let user = if space.is_empty() { String::new() } else { format!("space.{}", percent_encoded(space)) };
         let password = password.or_else(|| (!user.is_empty()).then(|| "any".to_owned()));
+        let scheme = if self.node.addresses().is_empty() { "rediss" } else { "redis" };
         match (self.address(), password) {
-            (Some(address), None) => format!("redis://{address}"),
-            (Some(address), Some(password)) => format!("redis://{user}:{password}@{address}"),
+            (Some(address), None) => format!("{scheme}://{address}"),
+            (Some(address), Some(password)) => format!("{scheme}://{user}:{password}@{address}"),
             (None, password) => {
                 let path = self.node.instance().config.live().unix_socket().unwrap_or_default();
                 let path = path.display();
@@ -124,7 +125,18 @@ impl World {
     }
 
     fn run(&self, job: ControlJob) {
-        self.engine().run_control_job_here(job);
+        let engine = self.engine();
+        if let Some(upstream) = &engine.instance.upstream {
+            let deletes = job == ControlJob::Reset;
+            assert!(deletes, "keys expire by the clock of the upstream server, which this server cannot move");
+            assert!(
+                upstream.is_disposable,
+                "this deletes the data of the upstream server, which upstream_disposable allows"
+            );
+        }
+        if let Err(error) = engine.run_control_job_here(job) {
+            panic!("{}", String::from_utf8_lossy(error.line()));
+        }
     }
 }
 

@@ -1,15 +1,17 @@
-//! The test suites of client libraries, against redis-server and against redouble: what passes on the first must pass
-//! on the second.
+//! The test suites of client libraries, against redis-server, against redouble, and against redouble in front of
+//! redis-server: what passes on the first must pass on the others.
 //!
 //! ```text
 //! cargo test --test clients -- --all                every suite
 //! cargo test --test clients -- --client redis-py    the suites whose names begin so
+//! cargo test --test clients -- --all --side upstream  redis-server beside redouble in front of it; --side redouble
+//! cargo test --test clients -- --all --real PROGRAM  another real server in place of redis-server, such as valkey-server
 //! cargo test --test clients -- --server NAME=COMMAND  another server in place of redouble
 //! ```
 //!
 //! There is no list of expected failures. A suite leaves out what needs a cluster, a sentinel, modules or TLS; a test that
-//! fails on redis-server does not count. The run fails if a test passes on redis-server and not on the other server, or
-//! if a suite cannot be installed or passes fewer tests on redis-server than it is known to pass.
+//! fails on redis-server does not count. The run fails if a test passes on redis-server and not on another side, unless
+//! `inapplicable.rs` names it with the reason, or if a suite cannot be installed or passes fewer tests on redis-server than it is known to pass.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -43,13 +45,15 @@ use verdicts::{Verdict, check_readers};
 /// How many runs go on at once. Some tests depend on timing, so there are few.
 const AT_ONCE: usize = 2;
 
-/// The results of a suite: on redis-server, then on the server that is compared with it.
+/// The results of a suite: on redis-server, then on the sides that are compared with it.
 struct Comparison {
     suite: &'static Suite,
-    results: [Result<Run, String>; 2],
+    results: Results,
     /// The results of a second run, without others beside it, if the first one showed differences.
-    again: Option<[Result<Run, String>; 2]>,
+    again: Option<Results>,
 }
+
+type Results = Vec<Result<Run, String>>;
 
 fn main() -> ExitCode {
     no_harness::check();
@@ -77,38 +81,41 @@ fn compare(options: Options) -> Result<bool, String> {
     let is_named = |suite: &&Suite| options.named.iter().any(|name| suite.name.starts_with(name));
     let is_wanted = |suite: &&Suite| options.named.is_empty() || is_named(suite);
     let suites: Vec<&'static Suite> = SUITES.iter().filter(is_wanted).collect();
-    let ours = options.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
-    let sides = [Side::redis()?, Side { journal: false, ..ours }];
+    let mut sides = Side::wanted(&options, redouble(), &["redouble", "upstream"])?;
+    sides.iter_mut().for_each(|side| side.journal = false);
     let mut comparisons = run_all(&suites, &sides);
     for comparison in &mut comparisons {
         // A second run without load tells a real difference from a slow machine.
-        if comparison.results.iter().all(Result::is_ok) && !comparison.complaints().is_empty() {
+        if comparison.results.iter().all(Result::is_ok) && !comparison.complaints(&sides).is_empty() {
             println!("{} again, alone", comparison.suite.name);
-            comparison.again = Some(sides.each_ref().map(|side| installed_run(comparison.suite, side)));
+            comparison.again = Some(sides.iter().map(|side| installed_run(comparison.suite, side)).collect());
         }
     }
     print_table(&comparisons, &sides);
     let mut tally = Tally::default();
     for comparison in &comparisons {
         let name = format!("{} {}", comparison.suite.name, comparison.suite.version);
-        if let (false, Ok(run)) = (tally.count(&name, &comparison.complaints()), &comparison.results[1]) {
-            println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+        if !tally.count(&name, &comparison.complaints(&sides)) {
+            for run in comparison.results[1..].iter().flatten() {
+                println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+            }
         }
     }
     Ok(tally.close())
 }
 
-/// Runs every suite on both servers, a few suites at a time, the longest first. A suite's two runs do not overlap, because
+/// Runs every suite on all sides, a few suites at a time, the longest first. The runs of a suite do not overlap, because
 /// some listen on fixed ports.
-fn run_all(suites: &[&'static Suite], sides: &[Side; 2]) -> Vec<Comparison> {
+fn run_all(suites: &[&'static Suite], sides: &[Side]) -> Vec<Comparison> {
     // One suite after another is installed: several use the same packages.
     let ready: Vec<_> = suites.iter().map(|suite| (suite.seconds, (*suite, install(suite).err()))).collect();
     run_jobs(AT_ONCE, ready, |_, (suite, unready)| {
-        let results = sides.each_ref().map(|side| match &unready {
+        let results = sides.iter().map(|side| match &unready {
             Some(error) => Err(format!("it could not be installed: {error}")),
             None => installed_run(suite, side),
         });
-        println!("{}: {}", suite.name, results.each_ref().map(passed).join(", "));
+        let results: Results = results.collect();
+        println!("{}: {}", suite.name, results.iter().map(passed).collect::<Vec<_>>().join(", "));
         Comparison { suite, results, again: None }
     })
 }
@@ -124,9 +131,9 @@ fn passes(run: &Run) -> BTreeMap<&str, usize> {
     passes
 }
 
-/// The tests that pass on the first server more often than on the second.
-fn missing(results: &[Result<Run, String>; 2]) -> Vec<&str> {
-    let [Ok(there), Ok(here)] = results else { return Vec::new() };
+/// The tests that pass on the real server more often than on this side.
+fn missing(results: &Results, side: usize) -> Vec<&str> {
+    let (Ok(there), Ok(here)) = (&results[0], &results[side]) else { return Vec::new() };
     let here = passes(here);
     let is_missing = |(name, count): &(&str, usize)| here.get(name).copied().unwrap_or(0) < *count;
     passes(there).into_iter().filter(is_missing).map(|(name, _)| name).collect()
@@ -138,12 +145,12 @@ fn passed(result: &Result<Run, String>) -> String {
 
 impl Comparison {
     /// The differences that fail the comparison.
-    fn complaints(&self) -> Vec<String> {
+    fn complaints(&self, sides: &[Side]) -> Vec<String> {
         let mut complaints = Vec::new();
         for results in std::iter::once(&self.results).chain(&self.again) {
-            for (result, place) in results.iter().zip(["redis-server", "the server"]) {
+            for (result, side) in results.iter().zip(sides) {
                 if let Err(reason) = result {
-                    complaints.push(format!("no result on {place}: {reason}"));
+                    complaints.push(format!("no result on {}: {reason}", side.name));
                 }
             }
         }
@@ -151,28 +158,36 @@ impl Comparison {
             && there.verdicts.passed() < self.suite.passes
         {
             let (passed, known) = (there.verdicts.passed(), self.suite.passes);
-            complaints.push(format!("redis-server passes {passed} tests and is known to pass {known}"));
+            complaints.push(format!("{} passes {passed} tests and is known to pass {known}", sides[0].name));
         }
-        let second = self.again.as_ref().map(missing);
-        for name in missing(&self.results) {
-            if second.as_ref().is_none_or(|second| second.contains(&name)) {
-                complaints.push(format!("passes on redis-server and not here: {name}"));
+        for (number, side) in sides.iter().enumerate().skip(1) {
+            let second = self.again.as_ref().map(|again| missing(again, number));
+            for name in missing(&self.results, number) {
+                if second.as_ref().is_none_or(|second| second.contains(&name)) {
+                    complaints.push(format!("passes on {} and not on {}: {name}", sides[0].name, side.name));
+                }
             }
         }
         complaints
     }
 }
 
-fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
-    let mut rows = vec![["client", "version", &sides[0].name, &sides[1].name].map(str::to_owned)];
+fn print_table(comparisons: &[Comparison], sides: &[Side]) {
+    let mut head = ["client", "version"].map(str::to_owned).to_vec();
+    head.extend(sides.iter().map(|side| side.name.clone()));
+    let numbers: Vec<usize> = (2..head.len()).collect();
+    let mut rows = vec![head];
     for Comparison { suite, results, again } in comparisons {
-        let [there, mut here] = again.as_ref().unwrap_or(results).each_ref().map(passed);
-        if again.is_some() {
-            here.push_str(" (second run)");
+        let mut row = [suite.name, suite.version].map(str::to_owned).to_vec();
+        row.extend(again.as_ref().unwrap_or(results).iter().map(passed));
+        if again.is_some()
+            && let Some(last) = row.last_mut()
+        {
+            last.push_str(" (second run)");
         }
-        rows.push([suite.name.to_owned(), suite.version.to_owned(), there, here]);
+        rows.push(row);
     }
-    println!("\n{}", table(&rows, &[2]));
+    println!("\n{}", table(&rows, &numbers));
     for Comparison { suite, .. } in comparisons {
         for (left_out, reason) in suite.leaves_out {
             println!("left out of {}: {left_out}: {reason}", suite.name);

@@ -21,7 +21,7 @@ pub struct Run {
 
 /// Runs a suite against a server that has just started, or lets it start servers itself.
 pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, String> {
-    let name = format!("{}-{}", suite.name, side.name.split(' ').next().unwrap_or_default());
+    let name = format!("{}-{}", suite.name, side.short_name());
     let data = folder().join("data").join(&name);
     if data.exists() {
         fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;

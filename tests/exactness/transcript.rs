@@ -20,8 +20,8 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `>> WORDS` | sends a command and reads nothing |
-//! | `@raw "bytes"` | sends bytes |
+//! | `>> WORDS` | sends a command and reads nothing; goes on when the server has it, if it is one that blocks |
+//! | `@raw "bytes"` | sends bytes; likewise |
 //! | `@read` | reads one reply, which follows |
 //! | `@messages` | reads all messages that have arrived: those before the reply to a PING |
 //! | `@closed` | the server has closed this connection |
@@ -35,7 +35,7 @@
 //! | `@compat PROFILE` | at the top: only redouble with this profile runs this file |
 //! | `@clock` | at the top: only redouble, with a frozen clock, runs this file |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redouble::Server;
 
 use crate::support::process::ServerProcess;
+use crate::support::upstream::Front;
 use crate::support::wire::{Frame, ReadError, Wire, request, split};
-use crate::support::{CHECKED_PROFILE, address, profile};
+use crate::support::{CHECKED_PROFILE, address, profile, wait_until};
 
 /// A transcript, parsed from its file.
 pub struct Transcript {
@@ -178,13 +179,13 @@ impl Transcript {
             if self.clock {
                 server.freeze();
             }
-            self.play(address(&server), Some(&server))
+            self.play(&Stage { server: Some(&server), ..Stage::at(address(&server)) })
         } else {
             let server = ServerProcess::redouble(&[&["--compat", compat][..], &self.directives()].concat());
             if self.clock {
                 Wire::connect(server.address()).ask("REDOUBLE CLOCK FREEZE");
             }
-            self.play(server.address(), None)
+            self.play(&Stage::at(server.address()))
         };
         self.judge(&outcome);
     }
@@ -197,14 +198,23 @@ impl Transcript {
     pub fn play_to_redis(&self) {
         assert!(self.is_checked(), "the real server cannot play {}", self.path.display());
         let server = ServerProcess::redis(&self.directives());
-        let outcome = self.play(server.address(), None);
+        let outcome = self.play(&Stage::at(server.address()));
         if is_recording() { self.record(&outcome) } else { self.judge(&outcome) }
+    }
+
+    /// Runs the transcript against the real server through redouble in front of it.
+    pub fn play_to_upstream(&self) {
+        assert!(self.is_checked(), "the real server cannot play {}", self.path.display());
+        let server = ServerProcess::redis(&self.directives());
+        let front = Front::of(&server.url());
+        let outcome = self.play(&Stage { address: front.address(), observed: server.address(), server: None });
+        self.judge(&outcome);
     }
 
     /// Records the answers of a running server, for profiles that the tests cannot start.
     pub fn record_from(&self, address: SocketAddr) {
         Wire::connect(address).ask("FLUSHALL");
-        self.record(&self.play(address, None));
+        self.record(&self.play(&Stage::at(address)));
     }
 
     fn steps(&self) -> impl Iterator<Item = &Step> {
@@ -215,26 +225,29 @@ impl Transcript {
     }
 
     /// Runs all steps and returns the reply lines of each.
-    fn play(&self, address: SocketAddr, server: Option<&Server>) -> Vec<Vec<String>> {
+    fn play(&self, stage: &Stage) -> Vec<Vec<String>> {
+        let Stage { address, server, .. } = *stage;
         let mut connections = Connections::from([("a".to_owned(), KnownConnection::connect(address))]);
         let mut current = "a".to_owned();
         let mut answers = Vec::new();
         for step in self.steps() {
             let answer = match &step.action {
                 Action::Command(words) => {
-                    let words = fill_in(words, &mut connections);
+                    let words = fill_in(words, stage, &mut connections);
                     let wire = connection(&mut connections, &current);
                     wire.send(&request(&words));
                     reply(wire, step.order)
                 }
                 Action::Send(words) => {
-                    let words = fill_in(words, &mut connections);
-                    connection(&mut connections, &current).send(&request(&words));
+                    let words = fill_in(words, stage, &mut connections);
+                    let bytes = request(&words);
+                    send(connection(&mut connections, &current), &bytes, blocks(&words).then_some(stage.observed));
                     Vec::new()
                 }
                 Action::Raw(bytes) => {
-                    let bytes = fill_in(std::slice::from_ref(bytes), &mut connections).concat();
-                    connection(&mut connections, &current).send(&bytes);
+                    let bytes = fill_in(std::slice::from_ref(bytes), stage, &mut connections).concat();
+                    let may_block = blocks(&raw_words(&bytes));
+                    send(connection(&mut connections, &current), &bytes, may_block.then_some(stage.observed));
                     Vec::new()
                 }
                 Action::Read => reply(connection(&mut connections, &current), step.order),
@@ -339,6 +352,22 @@ pub fn is_recording() -> bool {
     std::env::var_os("REDOUBLE_RECORD").is_some_and(|value| value == "1")
 }
 
+/// The servers of one run.
+struct Stage<'a> {
+    /// Where the transcript's clients connect to.
+    address: SocketAddr,
+    /// The server that executes their commands.
+    observed: SocketAddr,
+    /// That server, if it is in this process.
+    server: Option<&'a Server>,
+}
+
+impl Stage<'_> {
+    fn at(address: SocketAddr) -> Self {
+        Self { address, observed: address, server: None }
+    }
+}
+
 /// A connection, and its client id once it is known.
 struct KnownConnection {
     wire: Wire,
@@ -364,6 +393,51 @@ fn known<'a>(connections: &'a mut Connections, name: &str) -> &'a mut KnownConne
 
 fn connection<'a>(connections: &'a mut Connections, name: &str) -> &'a mut Wire {
     &mut known(connections, name).wire
+}
+
+/// Sends bytes. If they may block, the server to ask is given, and this returns when the client is blocked there or has
+/// been answered: what another connection sends next must not overtake them.
+fn send(wire: &mut Wire, bytes: &[u8], blocking_at: Option<SocketAddr>) {
+    let Some(server) = blocking_at else {
+        wire.send(bytes);
+        return;
+    };
+    let mut observer = Wire::connect(server);
+    let before = blocked_clients(&mut observer);
+    wire.send(bytes);
+    wait_until("a blocked client or its reply", || {
+        wire.is_readable() || !blocked_clients(&mut observer).is_subset(&before)
+    });
+    // The server has forgotten the observer when it closes the connection, so that no command counts or kills it.
+    observer.ask("QUIT");
+    assert!(observer.is_closed(), "QUIT leaves a connection open");
+}
+
+/// The ids of the clients that a server has blocked.
+fn blocked_clients(observer: &mut Wire) -> BTreeSet<String> {
+    let list = observer.ask("CLIENT LIST").text();
+    let rows = list.lines().filter_map(|row| {
+        let field = |name: &str| row.split(' ').find_map(|field| field.strip_prefix(name));
+        field("flags=")?.contains('b').then_some(field("id=")?.to_owned())
+    });
+    rows.collect()
+}
+
+/// Whether a command can block its client.
+fn blocks(words: &[Vec<u8>]) -> bool {
+    let Some((name, rest)) = words.split_first() else { return false };
+    match name.to_ascii_uppercase().as_slice() {
+        b"BLPOP" | b"BRPOP" | b"BLMPOP" | b"BLMOVE" | b"BRPOPLPUSH" | b"BZPOPMIN" | b"BZPOPMAX" | b"BZMPOP"
+        | b"WAIT" | b"WAITAOF" => true,
+        b"XREAD" | b"XREADGROUP" => rest.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK")),
+        _ => false,
+    }
+}
+
+/// The words of requests, without their lengths.
+fn raw_words(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    lines.filter(|line| !matches!(line.first(), None | Some(b'*' | b'$'))).map(<[u8]>::to_vec).collect()
 }
 
 fn reply(wire: &mut Wire, order: Order) -> Vec<String> {
@@ -394,11 +468,11 @@ fn messages(wire: &mut Wire) -> Vec<String> {
 // ---- requests
 
 /// Replaces the `{…}` placeholders in words.
-fn fill_in(words: &[Vec<u8>], connections: &mut Connections) -> Vec<Vec<u8>> {
-    words.iter().map(|word| fill_in_word(word, connections)).collect()
+fn fill_in(words: &[Vec<u8>], stage: &Stage, connections: &mut Connections) -> Vec<Vec<u8>> {
+    words.iter().map(|word| fill_in_word(word, stage, connections)).collect()
 }
 
-fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
+fn fill_in_word(word: &[u8], stage: &Stage, connections: &mut Connections) -> Vec<u8> {
     let (Some(open), Some(close)) = (word.iter().position(|&b| b == b'{'), word.iter().position(|&b| b == b'}')) else {
         return word.to_vec();
     };
@@ -406,12 +480,12 @@ fn fill_in_word(word: &[u8], connections: &mut Connections) -> Vec<u8> {
         return word.to_vec();
     }
     let Ok(name) = std::str::from_utf8(&word[open + 1..close]) else { return word.to_vec() };
-    let Some(value) = value_of(name, connections) else { return word.to_vec() };
-    let rest = fill_in_word(&word[close + 1..], connections);
+    let Some(value) = value_of(name, stage, connections) else { return word.to_vec() };
+    let rest = fill_in_word(&word[close + 1..], stage, connections);
     [&word[..open], &value, &rest].concat()
 }
 
-fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
+fn value_of(name: &str, stage: &Stage, connections: &mut Connections) -> Option<Vec<u8>> {
     // Both servers start with the machine's time.
     #[allow(clippy::disallowed_methods)]
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -420,7 +494,13 @@ fn value_of(name: &str, connections: &mut Connections) -> Option<Vec<u8>> {
         return Some(known(connections, client).id().to_string().into_bytes());
     }
     if let Some(client) = name.strip_prefix("addr:") {
-        return Some(connection(connections, client).tcp().local_addr().ok()?.to_string().into_bytes());
+        if stage.observed == stage.address {
+            return Some(connection(connections, client).tcp().local_addr().ok()?.to_string().into_bytes());
+        }
+        // The server knows the address of the connection that redouble has opened for the client.
+        let id = known(connections, client).id();
+        let row = Wire::connect(stage.observed).ask(&format!("CLIENT LIST ID {id}")).text();
+        return row.split(' ').find_map(|field| field.strip_prefix("addr=")).map(|addr| addr.as_bytes().to_vec());
     }
     if let Some(rest) = name.strip_prefix("nowms") {
         return Some((now().as_millis() as i64 + offset(rest)?).to_string().into_bytes());

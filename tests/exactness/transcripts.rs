@@ -1,5 +1,6 @@
-//! Every transcript runs twice, against redouble as redis-7.0 and against the real redis-server 7.0.15; both must give
-//! the recorded answers. Transcripts of commands that 7.0.15 lacks run against redouble alone.
+//! Every transcript runs three times: against redouble as redis-7.0, against the real redis-server 7.0.15, and against the
+//! real one through redouble in front of it. All must give the recorded answers. Transcripts of commands that 7.0.15 lacks
+//! run against redouble alone.
 //!
 //! `REDOUBLE_RECORD=1 cargo test --test exactness redis_answers` records the answers of the real server: read the
 //! difference before you commit it. `transcript.rs` describes the format.
@@ -10,9 +11,9 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::Wire;
 use crate::transcript::{Transcript, directory, is_recording};
 
-/// A pair of tests for each transcript that the real server can run.
+/// The tests of each transcript that the real server can run. A reason says why it has other answers through redouble.
 macro_rules! checked {
-    ($($name:ident)*) => {
+    ($($name:ident $(: $reason:literal)?)*) => {
         const CHECKED: &[&str] = &[$(stringify!($name)),*];
         $(mod $name {
             use super::*;
@@ -26,7 +27,19 @@ macro_rules! checked {
             fn redis_answers_as_written() {
                 Transcript::load(stringify!($name)).play_to_redis();
             }
+
+            through_redouble!($name $($reason)?);
         })*
+    };
+}
+
+macro_rules! through_redouble {
+    ($name:ident $reason:literal) => {};
+    ($name:ident) => {
+        #[test]
+        fn upstream_answers_as_written() {
+            Transcript::load(stringify!($name)).play_to_upstream();
+        }
     };
 }
 
@@ -58,7 +71,7 @@ checked! {
     bitfield
     bitmaps
     client
-    client_eviction
+    client_eviction: "how much memory a client takes at a moment depends on the packets in which its bytes arrive"
     client_kill
     client_pause
     cluster

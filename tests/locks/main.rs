@@ -1,15 +1,18 @@
-//! The lock libraries' own test suites, against redis-server and against redouble: what passes on the first must pass
-//! on the second.
+//! The lock libraries' own test suites, against redis-server, against redouble, and against redouble in front of
+//! redis-server: what passes on the first must pass on the others.
 //!
 //! ```text
-//! cargo test --test locks                       the fast suites
-//! cargo test --test locks -- --all              all suites but those that only run when named
+//! cargo test --test locks                       the fast suites on redis-server and on redouble
+//! cargo test --test locks -- --all              all suites but those that only run when named, on all sides
 //! cargo test --test locks -- --library pottery  one suite
+//! cargo test --test locks -- --side upstream    redis-server beside redouble in front of it; --side redouble
+//! cargo test --test locks -- --real PROGRAM     another real server in place of redis-server, such as valkey-server
 //! cargo test --test locks -- --server NAME=COMMAND  another server in place of redouble
 //! ```
 //!
-//! There is no list of expected failures. The run fails if a suite passes fewer tests on redouble, cannot be installed
-//! or prints no results, or if the lock auditor's findings in its traffic differ from the known ones (`locks/findings`).
+//! There is no list of expected failures. The run fails if a suite passes fewer tests on a side than on redis-server, cannot
+//! be installed or prints no results, or if the lock auditor's findings in its traffic differ from the known ones
+//! (`locks/findings`). In front of a real server it may find less, because there it knows less.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -47,10 +50,10 @@ enum Outcome {
     Broke(String),
 }
 
-/// The results of a suite: on redis-server, then on the server that is compared with it.
+/// The results of a suite: on redis-server, then on the sides that are compared with it.
 struct Comparison {
     suite: &'static Suite,
-    outcomes: [Outcome; 2],
+    outcomes: Vec<Outcome>,
     /// Whether this is the suite's second run, without others beside it.
     again: bool,
 }
@@ -62,7 +65,7 @@ fn main() -> ExitCode {
 }
 
 fn run_options(options: Options) -> Result<bool, String> {
-    let is_well = compare(&wanted(&options)?, options.server.as_deref())?;
+    let is_well = compare(&wanted(&options)?, &options)?;
     Ok(is_well & (!options.all || !options.named.is_empty() || lost_replies::page_is_right()?))
 }
 
@@ -83,26 +86,28 @@ fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
     Ok(SUITES.iter().filter(is_wanted).collect())
 }
 
-/// Whether every suite passes as many tests on the server as on redis-server.
-fn compare(suites: &[&'static Suite], server: Option<&str>) -> Result<bool, String> {
+/// Whether every suite passes as many tests on each side as on redis-server.
+fn compare(suites: &[&'static Suite], options: &Options) -> Result<bool, String> {
     if suites.is_empty() {
         println!("locks: no suite of that name");
         return Ok(true);
     }
-    let ours = server.map_or_else(|| Ok(Side::redouble()), Side::named)?;
-    let sides = [Side::redis()?, ours];
+    let usual: &[&str] =
+        if options.all || !options.named.is_empty() { &["redouble", "upstream"] } else { &["redouble"] };
+    let sides = Side::wanted(options, Side::redouble(), usual)?;
     let needs: BTreeSet<&str> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
     let needs: Vec<&str> = needs.into_iter().collect();
-    let lacking = if needs.is_empty() { Vec::new() } else { sides[1].lacks(&needs)? };
+    let lacking = sides.iter().map(|side| if needs.is_empty() { Ok(Vec::new()) } else { side.lacks(&needs) });
+    let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
     let installed = install_all(suites);
     let mut comparisons = run_all(suites, &installed, &sides, &lacking);
     for (comparison, installed) in comparisons.iter_mut().zip(&installed) {
         // Many tests depend on timing. A second run without load tells a real failure from a slow machine.
-        if let (false, Ok(installed)) = (comparison.complaints().is_empty(), installed)
+        if let (false, Ok(installed)) = (comparison.complaints(&sides).is_empty(), installed)
             && comparison.suite.seconds < 120
         {
             println!("{} again, alone: {}", comparison.suite.library, comparison.failures().join(", "));
-            let outcomes = sides.each_ref().map(|side| outcome(comparison.suite, Ok(installed), side));
+            let outcomes = sides.iter().map(|side| outcome(comparison.suite, Ok(installed), side)).collect();
             *comparison = Comparison { suite: comparison.suite, outcomes, again: true };
         }
     }
@@ -110,8 +115,8 @@ fn compare(suites: &[&'static Suite], server: Option<&str>) -> Result<bool, Stri
     let mut tally = Tally::default();
     for comparison in &comparisons {
         let name = format!("{} {}", comparison.suite.library, comparison.suite.version);
-        if !tally.count(&name, &comparison.complaints()) {
-            comparison.explain(&sides[1]);
+        if !tally.count(&name, &comparison.complaints(&sides)) {
+            comparison.explain(&sides);
         }
     }
     Ok(tally.close())
@@ -141,22 +146,24 @@ fn install_all(suites: &[&'static Suite]) -> Vec<Result<Installed, String>> {
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Runs every suite on both sides, a few at a time, the longest first.
+/// Runs every suite on all sides, a few at a time, the longest first.
 fn run_all(
     suites: &[&'static Suite],
     installed: &[Result<Installed, String>],
-    sides: &[Side; 2],
-    lacking: &[String],
+    sides: &[Side],
+    lacking: &[Vec<String>],
 ) -> Vec<Comparison> {
-    let mut jobs: Vec<(u64, (usize, &[usize]))> = Vec::new();
+    let mut jobs: Vec<(u64, (usize, Vec<usize>))> = Vec::new();
+    let every: Vec<usize> = (0..sides.len()).collect();
     for (index, suite) in suites.iter().enumerate() {
-        let of_sides: &[&[usize]] = if suite.keeps_files { &[&[0, 1]] } else { &[&[0], &[1]] };
-        jobs.extend(of_sides.iter().map(|sides| (suite.seconds * sides.len() as u64, (index, *sides))));
+        let of_job = if suite.keeps_files { sides.len() } else { 1 };
+        let of_jobs = every.chunks(of_job);
+        jobs.extend(of_jobs.map(|sides| (suite.seconds * sides.len() as u64, (index, sides.to_vec()))));
     }
     let outcome_on = |index: usize, side: usize| {
         let suite: &Suite = suites[index];
-        let is_missing = |name: &&String| side == 1 && suite.needs.contains(&name.as_str());
-        let missing: Vec<String> = lacking.iter().filter(is_missing).cloned().collect();
+        let is_missing = |name: &&String| suite.needs.contains(&name.as_str());
+        let missing: Vec<String> = lacking[side].iter().filter(is_missing).cloned().collect();
         if missing.is_empty() {
             outcome(suite, installed[index].as_ref(), &sides[side])
         } else {
@@ -167,8 +174,8 @@ fn run_all(
         sides.iter().map(|&side| outcome_on(index, side)).collect::<Vec<_>>()
     });
     let mut done = done.into_iter().flatten();
-    let mut next = || done.next().expect("each job has an outcome");
-    suites.iter().map(|suite| Comparison { suite, outcomes: [next(), next()], again: false }).collect()
+    let mut outcomes = || done.by_ref().take(sides.len()).collect();
+    suites.iter().map(|suite| Comparison { suite, outcomes: outcomes(), again: false }).collect()
 }
 
 fn outcome(suite: &Suite, installed: Result<&Installed, &String>, side: &Side) -> Outcome {
@@ -180,83 +187,95 @@ fn outcome(suite: &Suite, installed: Result<&Installed, &String>, side: &Side) -
 
 impl Comparison {
     /// Returns the differences that fail the comparison.
-    fn complaints(&self) -> Vec<String> {
+    fn complaints(&self, sides: &[Side]) -> Vec<String> {
         let suite = self.suite;
         let mut complaints = Vec::new();
-        for (outcome, place) in self.outcomes.iter().zip(["redis-server", "the server"]) {
+        for (outcome, side) in self.outcomes.iter().zip(sides) {
             if let Outcome::Broke(reason) = outcome {
-                complaints.push(format!("no result on {place}: {reason}"));
+                complaints.push(format!("no result on {}: {reason}", side.name));
             }
         }
-        if let Outcome::Ran(there) = &self.outcomes[0]
-            && there.verdicts.passed() + suite.unsteady < suite.passes
-        {
-            let passed = there.verdicts.passed();
-            complaints.push(format!("redis-server passes {passed} tests and is known to pass {}", suite.passes));
+        let [Outcome::Ran(there), others @ ..] = &self.outcomes[..] else { return complaints };
+        let expected = there.verdicts.passed();
+        if expected + suite.unsteady < suite.passes {
+            complaints.push(format!("{} passes {expected} tests and is known to pass {}", sides[0].name, suite.passes));
         }
-        if let Outcome::Ran(here) = &self.outcomes[1]
-            && let Some(journals) = &here.journals
-        {
-            match findings::complaints(suite, journals) {
-                Ok(unexpected) => complaints.extend(unexpected.into_iter().map(|line| format!("the audit: {line}"))),
-                Err(error) => complaints.push(format!("no audit: {error}")),
+        for (outcome, side) in others.iter().zip(&sides[1..]) {
+            let Outcome::Ran(here) = outcome else { continue };
+            let name = &side.name;
+            if let Some(journals) = &here.journals {
+                match findings::complaints(suite, journals, side.upstream.is_none()) {
+                    Ok(unexpected) => {
+                        complaints.extend(unexpected.into_iter().map(|line| format!("the audit of {name}: {line}")));
+                    }
+                    Err(error) => complaints.push(format!("no audit of {name}: {error}")),
+                }
             }
-        }
-        if let [Outcome::Ran(there), Outcome::Ran(here)] = &self.outcomes
-            && here.verdicts.passed() + suite.unsteady < there.verdicts.passed()
-        {
-            let (there, here) = (there.verdicts.passed(), here.verdicts.passed());
-            complaints.push(format!("{there} tests pass on redis-server, {here} here"));
+            if here.verdicts.passed() + suite.unsteady < expected {
+                let passed = here.verdicts.passed();
+                complaints.push(format!("{expected} tests pass on {}, {passed} on {name}", sides[0].name));
+            }
         }
         complaints
     }
 
-    /// Returns the tests that fail on one side only.
+    /// Returns the tests that fail on some sides only.
     fn failures(&self) -> Vec<String> {
-        let [there, here] = self.outcomes.each_ref().map(|outcome| match outcome {
-            Outcome::Ran(run) => run.verdicts.named(Verdict::Failed).collect::<BTreeSet<_>>(),
+        let failed = |outcome: &'_ Outcome| match outcome {
+            Outcome::Ran(run) => run.verdicts.named(Verdict::Failed).map(str::to_owned).collect(),
             _ => BTreeSet::new(),
-        });
-        there.symmetric_difference(&here).map(|name| (*name).to_owned()).collect()
+        };
+        let failed: Vec<BTreeSet<String>> = self.outcomes.iter().map(failed).collect();
+        let anywhere: BTreeSet<String> = failed.iter().flatten().cloned().collect();
+        anywhere.into_iter().filter(|name| !failed.iter().all(|failed| failed.contains(name))).collect()
     }
 
     /// Prints the tests that failed and the end of the output.
-    fn explain(&self, ours: &Side) {
-        if let Outcome::Ran(run) = &self.outcomes[0] {
+    fn explain(&self, sides: &[Side]) {
+        for (number, (outcome, side)) in self.outcomes.iter().zip(sides).enumerate() {
+            let Outcome::Ran(run) = outcome else { continue };
             for name in run.verdicts.named(Verdict::Failed) {
-                println!("  fails on redis-server: {name}");
+                println!("  fails on {}: {name}", side.name);
+            }
+            if number > 0 {
+                println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+                continue;
             }
             let sent: Vec<&str> = run.sent.iter().map(String::as_str).collect();
-            match ours.lacks(&sent) {
-                Ok(unknown) if unknown.is_empty() => {}
-                Ok(unknown) => println!("  it sends commands that {} does not know: {}", ours.name, unknown.join(", ")),
-                Err(error) => println!("  {error}"),
+            for side in &sides[1..] {
+                match side.lacks(&sent) {
+                    Ok(unknown) if unknown.is_empty() => {}
+                    Ok(unknown) => {
+                        println!("  it sends commands that {} does not know: {}", side.name, unknown.join(", "));
+                    }
+                    Err(error) => println!("  {error}"),
+                }
             }
-        }
-        if let Outcome::Ran(run) = &self.outcomes[1] {
-            for name in run.verdicts.named(Verdict::Failed) {
-                println!("  fails on {}: {name}", ours.name);
-            }
-            println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
         }
     }
 }
 
-fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
-    let mut rows = vec![["library", "version", "tests", &sides[0].name, &sides[1].name].map(str::to_owned)];
+fn print_table(comparisons: &[Comparison], sides: &[Side]) {
+    let mut head = ["library", "version", "tests"].map(str::to_owned).to_vec();
+    head.extend(sides.iter().map(|side| side.name.clone()));
+    let numbers: Vec<usize> = (2..head.len()).collect();
+    let mut rows = vec![head];
     for Comparison { suite, outcomes, again } in comparisons {
         let tests = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Ran(run) => Some(run.verdicts.count().to_string()),
             _ => None,
         });
-        let [there, here] = outcomes.each_ref().map(|outcome| match outcome {
+        let mut row = vec![suite.library.to_owned(), suite.version.to_owned(), tests.unwrap_or_default()];
+        row.extend(outcomes.iter().map(|outcome| match outcome {
             Outcome::Ran(run) => run.verdicts.passed().to_string(),
             Outcome::Lacks(names) if names.len() > 3 => format!("needs {}, … ({})", names[..3].join(", "), names.len()),
             Outcome::Lacks(names) => format!("needs {}", names.join(", ")),
             Outcome::Broke(_) => "no result".to_owned(),
-        });
-        let here = if *again { format!("{here} (second run)") } else { here };
-        rows.push([suite.library.to_owned(), suite.version.to_owned(), tests.unwrap_or_default(), there, here]);
+        }));
+        if *again && let Some(last) = row.last_mut() {
+            last.push_str(" (second run)");
+        }
+        rows.push(row);
     }
-    println!("\n{}", table(&rows, &[2, 3]));
+    println!("\n{}", table(&rows, &numbers));
 }

@@ -27,7 +27,7 @@ pub struct Run {
 
 /// Runs a suite against fresh servers. All its processes have ended when this returns.
 pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, String> {
-    let name = format!("{}-{}", suite.library, side.name.split(' ').next().unwrap_or_default());
+    let name = format!("{}-{}", suite.library, side.short_name());
     let mut command = command(suite, installed);
     let mut servers = Vec::new();
     match suite.servers {
@@ -61,7 +61,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
     }
     let sent = servers.first().map(commands_seen).unwrap_or_default();
     let journals = match side.journal && !servers.is_empty() {
-        true => Some(findings::export(suite.library, &servers)?),
+        true => Some(findings::export(&name, &servers)?),
         false => None,
     };
     Ok(Run { verdicts, log, sent, journals })

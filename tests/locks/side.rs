@@ -1,4 +1,5 @@
-//! The two servers that are compared, and the programs that are run against them. `tests/redis_suite` uses it, too.
+//! The servers that are compared, and the programs that are run against them. `tests/clients` and `tests/redis_suite` use
+//! it, too.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -9,55 +10,117 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::support::CHECKED_PROFILE;
+use super::support::no_harness::{Options, unknown};
 use super::support::process::ServerProcess;
 use super::support::wire::{Frame, Wire};
 
-/// One of the two servers that are compared, and how to start it.
+/// The sides that `--side` names, beside the real server.
+const SIDES: [&str; 2] = ["redouble", "upstream"];
+
+/// One of the servers that are compared, and how to start it.
 pub struct Side {
     pub name: String,
     pub program: PathBuf,
     pub arguments: Vec<String>,
     /// Whether it keeps a journal.
     pub journal: bool,
+    /// The real server that it stands in front of.
+    pub upstream: Option<Box<Side>>,
 }
 
 impl Side {
-    pub fn redis() -> Result<Self, String> {
-        let program = on_path("redis-server")?;
+    /// The real server, and then the sides that are compared with it: those that are wanted, or else the usual ones.
+    /// `redouble` is the embedded server.
+    pub fn wanted(options: &Options, redouble: Self, usual: &[&str]) -> Result<Vec<Self>, String> {
+        let names: Vec<&str> = match options.sides.is_empty() {
+            true => usual.to_vec(),
+            false => options.sides.iter().map(String::as_str).collect(),
+        };
+        if let Some(name) = names.iter().find(|name| !SIDES.contains(name)) {
+            return Err(unknown("side", name, &SIDES));
+        }
+        let mut sides = vec![Self::real(options)?];
+        if names.contains(&"redouble") {
+            sides.push(options.server.as_deref().map_or(Ok(redouble), Self::named)?);
+        }
+        if names.contains(&"upstream") {
+            sides.push(Self::upstream(Self::real(options)?));
+        }
+        Ok(sides)
+    }
+
+    /// The server that the others are compared with: `redis-server`, or the program that `--real` names.
+    fn real(options: &Options) -> Result<Self, String> {
+        let program = on_path(options.real.as_deref().unwrap_or("redis-server"))?;
         let said = Command::new(&program).arg("--version").output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let version = said.split(" v=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?");
-        Ok(Self { name: format!("redis-server {version}"), program, arguments: Vec::new(), journal: false })
+        let name = program.file_name().unwrap_or_default().display().to_string();
+        Ok(Self { name: format!("{name} {version}"), program, arguments: Vec::new(), journal: false, upstream: None })
     }
 
+    /// The embedded server.
     pub fn redouble() -> Self {
         // Suites skip tests by the server's version, so both servers must report the same one.
         let arguments = ["--compat", CHECKED_PROFILE, "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
-        Self { name: "redouble".to_owned(), program: env!("CARGO_BIN_EXE_redouble").into(), arguments, journal: true }
+        let program = env!("CARGO_BIN_EXE_redouble").into();
+        Self { name: "redouble".to_owned(), program, arguments, journal: true, upstream: None }
+    }
+
+    /// redouble in front of a real server.
+    fn upstream(real: Self) -> Self {
+        let arguments = ["--upstream-disposable", "yes", "--exit-with-parent", "yes"].map(str::to_owned).to_vec();
+        let (program, name) = (env!("CARGO_BIN_EXE_redouble").into(), format!("upstream {}", real.name));
+        Self { name, program, arguments, journal: true, upstream: Some(Box::new(real)) }
+    }
+
+    /// The name in those of files.
+    pub fn short_name(&self) -> &str {
+        self.name.split(' ').next().unwrap_or_default()
     }
 
     /// Parses `NAME=PROGRAM ARGUMENTS`; a server's directives follow the arguments.
-    pub fn named(described: &str) -> Result<Self, String> {
+    fn named(described: &str) -> Result<Self, String> {
         let (name, command) = described.split_once('=').ok_or("--server NAME=COMMAND")?;
         let mut words = command.split_whitespace();
         let program = on_path(words.next().ok_or("--server NAME=COMMAND")?)?;
-        Ok(Self { name: name.to_owned(), program, arguments: words.map(str::to_owned).collect(), journal: false })
+        let arguments = words.map(str::to_owned).collect();
+        Ok(Self { name: name.to_owned(), program, arguments, journal: false, upstream: None })
     }
 
     pub fn start(&self, directives: &[&str]) -> Result<ServerProcess, String> {
         let mut arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        arguments.extend(["--bind", "127.0.0.1", "--save", ""]);
+        arguments.extend(["--bind", "127.0.0.1"]);
         if self.journal {
             arguments.extend(["--journal", "yes", "--journal-size", "1gb", "--enable-paths-outside-dir", "yes"]);
         }
-        arguments.extend(directives);
         let program = self.program.to_str().ok_or("a server's path that is no text")?;
-        ServerProcess::program(program, &arguments).map_err(|error| format!("{program}: {error}"))
+        let started = |arguments: &[&str]| {
+            ServerProcess::program(program, arguments).map_err(|error| format!("{program}: {error}"))
+        };
+        let Some(upstream) = &self.upstream else {
+            arguments.extend(["--save", ""]);
+            arguments.extend(directives);
+            return started(&arguments);
+        };
+        // Where clients connect is the front's, everything else the real server's.
+        let (ours, theirs): (Vec<_>, Vec<_>) = directives.chunks(2).partition(|pair| pair[0] == "--unixsocket");
+        let upstream = upstream.start(&theirs.concat())?;
+        let url = upstream.url();
+        arguments.extend(["--upstream", &url]);
+        arguments.extend(ours.concat());
+        Ok(started(&arguments)?.in_front_of(upstream))
     }
 
     /// Makes a folder in which the program `redis-server` starts this side's server.
     pub fn wrapper(&self, shelf: &Path) -> Result<PathBuf, String> {
         let script = shelf.join("redis-server");
+        if let Some(upstream) = &self.upstream {
+            let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks/in_front.sh");
+            let (program, upstream) = (self.program.display(), upstream.program.display());
+            let text = format!("#!/bin/sh\nexec '{}' '{program}' '{upstream}' \"$@\"\n", front.display());
+            return write_program(shelf, &script, &text);
+        }
         let words: Vec<String> = self.arguments.iter().map(|word| format!(" '{word}'")).collect();
         // A server tells its version with no other words but the release that it imitates.
         let release = if self.arguments.first().is_some_and(|word| word == "--compat") {
@@ -72,11 +135,7 @@ impl Side {
              ''|-*) exec '{program}'{words} \"$@\" ;;\n  \
              *) file=$1; shift; exec '{program}' \"$file\"{words} \"$@\" ;;\nesac\n"
         );
-        fs::create_dir_all(shelf)
-            .and_then(|()| fs::write(&script, text))
-            .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)))
-            .map_err(|error| format!("{}: {error}", script.display()))?;
-        Ok(shelf.to_owned())
+        write_program(shelf, &script, &text)
     }
 
     /// Returns those of the commands that the server does not know.
@@ -87,6 +146,14 @@ impl Side {
         let unknown = commands.iter().zip(reply.items()).filter(|(_, row)| !matches!(row, Frame::Array(_)));
         Ok(unknown.map(|(name, _)| (*name).to_owned()).collect())
     }
+}
+
+fn write_program(shelf: &Path, script: &Path, text: &str) -> Result<PathBuf, String> {
+    fs::create_dir_all(shelf)
+        .and_then(|()| fs::write(script, text))
+        .and_then(|()| fs::set_permissions(script, fs::Permissions::from_mode(0o755)))
+        .map_err(|error| format!("{}: {error}", script.display()))?;
+    Ok(shelf.to_owned())
 }
 
 /// Runs a command until it exits or its time is over, then kills its process group.

@@ -1,4 +1,6 @@
-//! The tests that pass on redis-server and cannot pass on another server, with the reasons.
+//! The tests that pass on redis-server and cannot pass on another side, with the reasons.
+
+use super::side::Side;
 
 pub struct Inapplicable {
     pub unit: &'static str,
@@ -33,11 +35,15 @@ const fn in_unit(unit: &'static str, test: &'static str, reason: &'static str) -
     Inapplicable { unit, test, reason }
 }
 
+/// The same for redouble in front of redis-server.
+const UPSTREAM: &[Inapplicable] = &[];
+
 /// Whether a test is listed.
-pub fn is_inapplicable(unit: &str, test: &str) -> bool {
-    of_unit(unit).any(|entry| entry.test == test)
+pub fn is_inapplicable(side: &Side, unit: &str, test: &str) -> bool {
+    of_unit(side, unit).any(|entry| entry.test == test)
 }
 
-pub fn of_unit(unit: &str) -> impl Iterator<Item = &'static Inapplicable> {
-    LIST.iter().filter(move |entry| entry.unit == unit)
+pub fn of_unit(side: &Side, unit: &str) -> impl Iterator<Item = &'static Inapplicable> {
+    let list = if side.upstream.is_some() { UPSTREAM } else { LIST };
+    list.iter().filter(move |entry| entry.unit == unit)
 }

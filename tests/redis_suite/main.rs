@@ -1,15 +1,17 @@
-//! Redis's own test suite, against redis-server and against redouble: what passes on the first must pass on the second.
+//! Redis's own test suite, against redis-server, against redouble, and against redouble in front of redis-server: what
+//! passes on the first must pass on the others.
 //!
 //! ```text
 //! cargo test --test redis_suite -- --all                every unit
 //! cargo test --test redis_suite -- --unit unit/scan     one unit; can be repeated
+//! cargo test --test redis_suite -- --all --side upstream  redis-server beside redouble in front of it; --side redouble
 //! cargo test --test redis_suite -- --server NAME=COMMAND  another server in place of redouble
 //! ```
 //!
 //! The suite is written in Tcl, and runs in its external mode: each unit against a server of its own that has just
 //! started. It skips by itself what a server that it has not started cannot show, which is all of replication and of the
-//! cluster. The run fails if a test passes on redis-server and not on the other server, unless `inapplicable.rs` names it
-//! with the reason. Nothing is remembered from run to run: both servers run every unit.
+//! cluster. The run fails if a test passes on redis-server and not on another side, unless `inapplicable.rs` names it
+//! with the reason. Nothing is remembered from run to run: all sides run every unit.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -44,10 +46,10 @@ const AT_ONCE: usize = 2;
 /// The release whose suite this is.
 const RELEASE: &str = "7.0.";
 
-/// The results of a unit: on redis-server, then on the server that is compared with it.
+/// The results of a unit: on redis-server, then on the sides that are compared with it.
 struct Comparison {
     unit: String,
-    results: [Result<run::Run, String>; 2],
+    results: Vec<Result<run::Run, String>>,
     /// Whether this is the unit's second run, without others beside it.
     again: bool,
 }
@@ -71,8 +73,8 @@ fn compare(options: Options) -> Result<bool, String> {
         println!("redis_suite: run by `make redis-suite`");
         return Ok(true);
     }
-    let ours = options.server.map_or_else(|| Ok(redouble()), |described| Side::named(&described))?;
-    let sides = [Side::redis()?, Side { journal: false, ..ours }];
+    let mut sides = Side::wanted(&options, redouble(), &["redouble"])?;
+    sides.iter_mut().for_each(|side| side.journal = false);
     let version = sides[0].name.rsplit(' ').next().unwrap_or_default();
     if !version.starts_with(RELEASE) {
         return Err(format!("the suite is that of Redis {RELEASE}x, and redis-server here is {version}"));
@@ -87,28 +89,30 @@ fn compare(options: Options) -> Result<bool, String> {
     let alone = Lane::new(&suite, 0)?;
     for comparison in &mut comparisons {
         // A second run without load tells a real failure from a slow machine.
-        if !comparison.complaints().is_empty() {
+        if !comparison.complaints(&sides).is_empty() {
             println!("{} again, alone", comparison.unit);
-            let results = sides.each_ref().map(|side| run(&alone, &comparison.unit, side));
+            let results = sides.iter().map(|side| run(&alone, &comparison.unit, side)).collect();
             *comparison = Comparison { unit: comparison.unit.clone(), results, again: true };
         }
     }
     print_table(&comparisons, &sides);
     let mut tally = Tally::default();
     for comparison in &comparisons {
-        if let (false, Ok(run)) = (tally.count(&comparison.unit, &comparison.complaints()), &comparison.results[1]) {
-            println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+        if !tally.count(&comparison.unit, &comparison.complaints(&sides)) {
+            for run in comparison.results[1..].iter().flatten() {
+                println!("  the end of {}:\n{}", run.log.display(), tail(&run.log));
+            }
         }
     }
     Ok(tally.close())
 }
 
-/// Runs every unit on both servers, a few units at a time.
-fn run_all(suite: &Suite, units: &[String], sides: &[Side; 2]) -> Result<Vec<Comparison>, String> {
+/// Runs every unit on all sides, a few units at a time.
+fn run_all(suite: &Suite, units: &[String], sides: &[Side]) -> Result<Vec<Comparison>, String> {
     let lanes = (0..AT_ONCE).map(|number| Lane::new(suite, number)).collect::<Result<Vec<_>, _>>()?;
     let jobs = units.iter().map(|unit| (0, unit));
     Ok(run_jobs(AT_ONCE, jobs, |lane, unit| {
-        let results = sides.each_ref().map(|side| run(&lanes[lane], unit, side));
+        let results = sides.iter().map(|side| run(&lanes[lane], unit, side)).collect();
         let comparison = Comparison { unit: unit.clone(), results, again: false };
         println!("{unit}: {}", comparison.passed().join(", "));
         comparison
@@ -117,56 +121,67 @@ fn run_all(suite: &Suite, units: &[String], sides: &[Side; 2]) -> Result<Vec<Com
 
 impl Comparison {
     /// How many tests passed on each side.
-    fn passed(&self) -> [String; 2] {
-        self.results.each_ref().map(|result| match result {
+    fn passed(&self) -> Vec<String> {
+        let passed = self.results.iter().map(|result| match result {
             Ok(run) => run.verdicts.passed().to_string(),
             Err(_) => "no result".to_owned(),
-        })
+        });
+        passed.collect()
     }
 
     /// The differences that fail the comparison.
-    fn complaints(&self) -> Vec<String> {
+    fn complaints(&self, sides: &[Side]) -> Vec<String> {
         let mut complaints = Vec::new();
-        for (result, place) in self.results.iter().zip(["redis-server", "the server"]) {
+        for (result, side) in self.results.iter().zip(sides) {
             if let Err(reason) = result {
-                complaints.push(format!("no result on {place}: {reason}"));
+                complaints.push(format!("no result on {}: {reason}", side.name));
             }
         }
-        let [Ok(there), Ok(here)] = &self.results else { return complaints };
+        let [Ok(there), others @ ..] = &self.results[..] else { return complaints };
         // A name can stand for several tests, as in loops.
         let count = |run: &run::Run| {
             let mut passed: BTreeMap<String, usize> = BTreeMap::new();
             run.verdicts.named(Verdict::Passed).for_each(|name| *passed.entry(name.to_owned()).or_default() += 1);
             passed
         };
-        let (there, here) = (count(there), count(here));
-        for (name, expected) in &there {
-            let found = here.get(name).copied().unwrap_or(0);
-            if found < *expected && !is_inapplicable(&self.unit, name) {
-                complaints.push(format!("passes {expected} times on redis-server, {found} times here: {name}"));
+        let there = count(there);
+        for (result, side) in others.iter().zip(&sides[1..]) {
+            let Ok(here) = result else { continue };
+            let here = count(here);
+            for (name, expected) in &there {
+                let found = here.get(name).copied().unwrap_or(0);
+                if found < *expected && !is_inapplicable(side, &self.unit, name) {
+                    let (direct, name_of_side) = (&sides[0].name, &side.name);
+                    complaints
+                        .push(format!("passes {expected} times on {direct}, {found} times on {name_of_side}: {name}"));
+                }
             }
-        }
-        for Inapplicable { test, .. } in inapplicable::of_unit(&self.unit) {
-            if !there.contains_key(*test) {
-                complaints.push(format!("named inapplicable, but does not pass on redis-server: {test}"));
+            for Inapplicable { test, .. } in inapplicable::of_unit(side, &self.unit) {
+                if !there.contains_key(*test) {
+                    complaints.push(format!("named inapplicable, but does not pass on redis-server: {test}"));
+                }
             }
         }
         complaints
     }
 
     /// The tests that are left out of the comparison, and why.
-    fn left_out(&self) -> usize {
-        inapplicable::of_unit(&self.unit).count()
+    fn left_out(&self, sides: &[Side]) -> usize {
+        sides[1..].iter().map(|side| inapplicable::of_unit(side, &self.unit).count()).sum()
     }
 }
 
-fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
-    let mut rows = vec![["unit", &sides[0].name, &sides[1].name, "cannot apply"].map(str::to_owned)];
-    let mut totals = [0, 0, 0];
+fn print_table(comparisons: &[Comparison], sides: &[Side]) {
+    let mut head = vec!["unit".to_owned()];
+    head.extend(sides.iter().map(|side| side.name.clone()));
+    head.push("cannot apply".to_owned());
+    let numbers: Vec<usize> = (1..=sides.len()).collect();
+    let mut rows = vec![head];
+    let mut totals = vec![0; sides.len() + 1];
     for comparison in comparisons {
-        let counts = comparison.results.each_ref().map(|result| result.as_ref().map_or(0, |run| run.verdicts.passed()));
-        let left_out = comparison.left_out();
-        for (total, count) in totals.iter_mut().zip([counts[0], counts[1], left_out]) {
+        let passed = comparison.results.iter().map(|result| result.as_ref().map_or(0, |run| run.verdicts.passed()));
+        let left_out = comparison.left_out(sides);
+        for (total, count) in totals.iter_mut().zip(passed.chain([left_out])) {
             *total += count;
         }
         let is_skipped =
@@ -174,19 +189,25 @@ fn print_table(comparisons: &[Comparison], sides: &[Side; 2]) {
         if is_skipped {
             continue;
         }
-        let [there, mut here] = comparison.passed();
-        if comparison.again {
-            here.push_str(" (second run)");
+        let mut row = vec![comparison.unit.clone()];
+        row.extend(comparison.passed());
+        if comparison.again
+            && let Some(last) = row.last_mut()
+        {
+            last.push_str(" (second run)");
         }
-        let left_out = if left_out > 0 { left_out.to_string() } else { String::new() };
-        rows.push([comparison.unit.clone(), there, here, left_out]);
+        row.push(if left_out > 0 { left_out.to_string() } else { String::new() });
+        rows.push(row);
     }
-    let [there, here, left_out] = totals.map(|total| total.to_string());
-    rows.push(["all".to_owned(), there, here, left_out]);
-    println!("\n{}", table(&rows, &[1, 2]));
-    for comparison in comparisons {
-        for Inapplicable { test, reason, .. } in inapplicable::of_unit(&comparison.unit) {
-            println!("cannot apply: {}, {test}: {reason}", comparison.unit);
+    let mut last = vec!["all".to_owned()];
+    last.extend(totals.iter().map(usize::to_string));
+    rows.push(last);
+    println!("\n{}", table(&rows, &numbers));
+    for side in &sides[1..] {
+        for comparison in comparisons {
+            for Inapplicable { test, reason, .. } in inapplicable::of_unit(side, &comparison.unit) {
+                println!("cannot apply to {}: {}, {test}: {reason}", side.name, comparison.unit);
+            }
         }
     }
 }

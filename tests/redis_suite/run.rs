@@ -51,7 +51,7 @@ impl Lane {
 }
 
 pub fn run(lane: &Lane, unit: &str, side: &Side) -> Result<Run, String> {
-    let name = format!("{}-{}", unit.replace('/', "_"), side.name.split(' ').next().unwrap_or_default());
+    let name = format!("{}-{}", unit.replace('/', "_"), side.short_name());
     let data = lane.directory.join("data").join(&name);
     let logs = folder().join("logs").join("redis-suite");
     for folder in [&data, &logs] {

@@ -10,6 +10,8 @@
 
 pub mod no_harness;
 pub mod process;
+pub mod scripted;
+pub mod upstream;
 pub mod wire;
 
 use std::fmt::{Debug, Display};

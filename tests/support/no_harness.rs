@@ -16,6 +16,10 @@ pub struct Options {
     pub named: Vec<String>,
     /// `--server NAME=COMMAND`: another server in place of redouble.
     pub server: Option<String>,
+    /// `--real PROGRAM`: the real server that the others are compared with, in place of redis-server.
+    pub real: Option<String>,
+    /// `--side NAME`: what is compared with it; can be repeated.
+    pub sides: Vec<String>,
     /// Words that stand alone: the tests that `cargo test` was asked for.
     pub words: Vec<String>,
 }
@@ -32,6 +36,8 @@ impl Options {
             match argument.as_str() {
                 "--all" => options.all = true,
                 "--server" => options.server = Some(arguments.next().ok_or("--server NAME=COMMAND")?),
+                "--real" => options.real = Some(arguments.next().ok_or("--real PROGRAM")?),
+                "--side" => options.sides.push(arguments.next().ok_or("--side NAME")?),
                 flag if flag == naming => {
                     options.named.push(arguments.next().ok_or_else(|| format!("{naming} NAME"))?);
                 }
@@ -90,9 +96,10 @@ pub fn run_jobs<J: Send, R: Send>(
 }
 
 /// A table in columns. The columns of numbers, counted from 0, end at the same place.
-pub fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]], numbers: &[usize]) -> String {
+pub fn table(rows: &[Vec<String>], numbers: &[usize]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
@@ -138,11 +145,13 @@ impl Tally {
 /// Checks this module. A binary without a harness calls this before it relies on it.
 pub fn check() {
     let parse = |words: &[&str]| Options::parse(words.iter().map(|word| (*word).to_owned()), "check", "--only");
-    let options = parse(&["--only", "a", "word", "--server", "n=c", "--only", "b"]).expect("these are right");
+    let words = ["--only", "a", "word", "--server", "n=c", "--only", "b", "--real", "r", "--side", "s", "--side", "t"];
+    let options = parse(&words).expect("these are right");
+    assert_eq!((options.real.as_deref(), options.sides), (Some("r"), vec!["s".into(), "t".into()]));
     assert_eq!((options.all, options.named, options.words), (false, vec!["a".into(), "b".into()], vec!["word".into()]));
     assert_eq!(options.server.as_deref(), Some("n=c"));
     assert_eq!(parse(&["--all", "--only"]), Err("--only NAME".to_owned()));
     assert_eq!(run_jobs(2, [(1, "a"), (9, "b"), (1, "c")], |_, job| job), ["a", "b", "c"]);
-    let rows = [["name", "tests", "result"], ["long name", "7", "well"]].map(|row| row.map(str::to_owned));
+    let rows = [["name", "tests", "result"], ["long name", "7", "well"]].map(|row| row.map(str::to_owned).to_vec());
     assert_eq!(table(&rows, &[1]), "name       tests  result\nlong name      7  well\n");
 }

@@ -14,6 +14,8 @@ use super::wire::PATIENCE;
 pub struct ServerProcess {
     child: Child,
     address: SocketAddr,
+    /// The server that it stands in front of. It ends with it.
+    upstream: Option<Box<ServerProcess>>,
 }
 
 impl ServerProcess {
@@ -48,7 +50,7 @@ impl ServerProcess {
             .stdin(Stdio::null())
             .spawn()
             .expect("the binary starts");
-        let server = Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) };
+        let server = Self::new(child, port);
         wait_until("the server to be ready", || {
             std::fs::read_to_string(log).is_ok_and(|text| text.contains("Ready to accept connections"))
         });
@@ -75,7 +77,7 @@ impl ServerProcess {
                 .stderr(Stdio::piped())
                 .spawn()?;
             match until_ready(&mut child) {
-                Ok(()) => return Ok(Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) }),
+                Ok(()) => return Ok(Self::new(child, port)),
                 Err(said) => {
                     let _ = child.kill();
                     let status = child.wait()?;
@@ -85,6 +87,16 @@ impl ServerProcess {
                 }
             }
         }
+    }
+
+    fn new(child: Child, port: u16) -> Self {
+        Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), upstream: None }
+    }
+
+    /// Keeps the server behind it until it ends.
+    pub fn in_front_of(mut self, upstream: Self) -> Self {
+        self.upstream = Some(Box::new(upstream));
+        self
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -253,6 +253,15 @@ impl Wire {
         !self.buffer.is_empty() || found.is_ok_and(|found| found > 0)
     }
 
+    /// Whether a reply has begun to arrive or the connection has ended; does not wait for it.
+    pub fn is_readable(&mut self) -> bool {
+        let socket = self.tcp();
+        socket.set_nonblocking(true).expect("a socket that does not wait");
+        let found = socket.peek(&mut [0]);
+        socket.set_nonblocking(false).expect("a socket that waits");
+        !self.buffer.is_empty() || !found.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// Whether the server closes the connection within [`PATIENCE`]. Discards what arrives before that.
     pub fn is_closed(&mut self) -> bool {
         loop {
@@ -331,6 +340,14 @@ enum Parsed {
     Whole(Frame, usize),
     Partial,
     Garbage,
+}
+
+/// The first frame of these bytes and its length, once it is whole.
+pub fn first_frame(bytes: &[u8]) -> Option<(Frame, usize)> {
+    match parse(bytes) {
+        Parsed::Whole(frame, length) => Some((frame, length)),
+        Parsed::Partial | Parsed::Garbage => None,
+    }
 }
 
 fn parse(bytes: &[u8]) -> Parsed {

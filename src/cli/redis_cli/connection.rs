@@ -3,34 +3,38 @@
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
-use super::options::Address;
+use rustls::{ClientConnection, StreamOwned};
+
+use super::options::{Address, TlsOptions};
 use super::value::{Value, read_value};
 use crate::base::error::plain;
 use crate::base::host;
+use crate::base::tls::{Peer, described, server_name};
 
 pub(super) struct Connection {
-    input: BufReader<Box<dyn Read>>,
-    output: Box<dyn Write>,
+    stream: BufReader<Box<dyn Duplex>>,
 }
 
+/// A stream of both directions.
+trait Duplex: Read + Write {}
+impl<Both: Read + Write> Duplex for Both {}
+
 impl Connection {
-    pub fn open(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Socket(path) => {
-                let stream = UnixStream::connect(path)?;
-                Ok(Self::over(stream.try_clone()?, stream))
-            }
+    pub fn open(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Self> {
+        let stream: Box<dyn Duplex> = match address {
+            Address::Socket(path) => Box::new(UnixStream::connect(path)?),
             Address::Port { host, port } => {
                 let stream = TcpStream::connect(resolve(host, *port)?.as_slice())?;
                 stream.set_nodelay(true)?;
-                Ok(Self::over(stream.try_clone()?, stream))
+                match tls {
+                    None => Box::new(stream),
+                    Some(tls) => Box::new(handshake(stream, host, tls)?),
+                }
             }
-        }
-    }
-
-    fn over(input: impl Read + 'static, output: impl Write + 'static) -> Self {
-        Self { input: BufReader::new(Box::new(input)), output: Box::new(output) }
+        };
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     pub fn send(&mut self, words: &[Vec<u8>]) -> io::Result<()> {
@@ -39,11 +43,13 @@ impl Connection {
             request.extend(format!("${}\r\n", word.len()).bytes());
             request.extend([word.as_slice(), b"\r\n"].concat());
         }
-        self.output.write_all(&request)
+        let output = self.stream.get_mut();
+        output.write_all(&request)?;
+        output.flush()
     }
 
     pub fn read(&mut self) -> io::Result<Value> {
-        read_value(&mut self.input)
+        read_value(&mut self.stream).map_err(|error| described(error, Peer::Server))
     }
 
     /// Sends a command and waits for its reply; messages in front of it are passed over.
@@ -56,6 +62,27 @@ impl Connection {
             }
         }
     }
+}
+
+/// Begins TLS. As in `redis-cli`, the server's certificate need not name the server, and the server hears a name only if
+/// there is an option for it.
+fn handshake(
+    mut stream: TcpStream,
+    host: &str,
+    tls: &TlsOptions,
+) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
+    let mut config = Arc::unwrap_or_clone(tls.settings.load().map_err(refused)?.config);
+    config.enable_sni = tls.sni.is_some();
+    let name = server_name(tls.sni.as_deref().unwrap_or(host)).map_err(refused)?;
+    let mut session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    while session.is_handshaking() {
+        session.complete_io(&mut stream).map_err(|error| {
+            let error = described(error, Peer::Server);
+            io::Error::other(format!("TLS: {}", describe(&error)))
+        })?;
+    }
+    Ok(StreamOwned::new(session, stream))
 }
 
 /// The addresses of a host. Those of IPv6 are tried only if it has no others.

@@ -34,7 +34,14 @@ Usage: redis-cli [OPTIONS] [COMMAND [ARGUMENT ...]]
   -h HOST            127.0.0.1 by default
   -p PORT            6379 by default
   -s SOCKET          a unix socket in place of host and port
-  -u URL             redis://USER:PASSWORD@HOST:PORT/DATABASE
+  -u URL             redis://USER:PASSWORD@HOST:PORT/DATABASE; rediss:// is with TLS
+  --tls              speaks TLS
+  --cacert FILE, --cacertdir DIR
+                     the authorities to trust; without them, those of the system
+  --cert FILE, --key FILE
+                     the client's own certificate and its key
+  --sni NAME         the name that the server hears
+  --insecure         takes any certificate of the server
   -a, --pass SECRET  the password; REDISCLI_AUTH in the environment says it, too
   --user NAME        the user whose password it is
   --no-auth-warning  no warning of passwords on the command line
@@ -245,7 +252,7 @@ impl Session {
     /// Opens a connection and makes it the user's and the database's. The connection stays if the server refuses that.
     fn connect(&mut self) -> Result<(), Failure> {
         (self.connection, self.database, self.before_multi) = (None, 0, None);
-        let mut connection = match Connection::open(&self.options.address) {
+        let mut connection = match Connection::open(&self.options.address, self.options.tls.as_ref()) {
             Ok(connection) => connection,
             Err(error) => {
                 let place = match &self.options.address {

@@ -8,12 +8,21 @@ use std::time::Duration;
 use percent_encoding::percent_decode;
 
 use super::format::Layout;
+use crate::base::tls::{Checks, ClientSettings};
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Port { host: String, port: u16 },
     Socket(PathBuf),
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TlsOptions {
+    pub settings: ClientSettings,
+    /// The name that the server hears.
+    pub sni: Option<String>,
 }
 
 /// Which argument of the command comes from standard input.
@@ -43,6 +52,7 @@ pub(super) enum Task {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub address: Address,
+    pub tls: Option<TlsOptions>,
     pub user: Option<Vec<u8>>,
     pub password: Option<Vec<u8>>,
     pub database: i64,
@@ -74,20 +84,15 @@ pub(super) enum Request {
 }
 
 /// Options of Redis's `redis-cli` that this program does not have.
-const ABSENT: [&str; 24] = [
+const ABSENT: [&str; 20] = [
     "--askpass",
     "--bigkeys",
-    "--cacert",
-    "--cacertdir",
-    "--cert",
     "--cluster",
     "--csv",
     "--functions-rdb",
     "--hotkeys",
-    "--insecure",
     "--intrinsic-latency",
     "--json",
-    "--key",
     "--latency",
     "--latency-dist",
     "--latency-history",
@@ -98,7 +103,8 @@ const ABSENT: [&str; 24] = [
     "--quoted-json",
     "--rdb",
     "--stat",
-    "--tls",
+    "--tls-ciphers",
+    "--tls-ciphersuites",
 ];
 
 /// The option that was read last, and the arguments behind it.
@@ -132,6 +138,7 @@ impl Arguments<'_> {
 pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<OsString>) -> Result<Request, String> {
     let mut options = Options {
         address: Address::Port { host: "127.0.0.1".to_owned(), port: 6379 },
+        tls: None,
         user: None,
         password: None,
         database: 0,
@@ -150,6 +157,8 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
     let (mut host, mut port, mut socket) = ("127.0.0.1".to_owned(), 6379, None);
     let (mut warns, mut resp2, mut follows, mut script, mut scans, mut pattern) =
         (true, false, false, None, false, None);
+    let (mut uses_tls, mut tls) = (false, TlsOptions::default());
+    tls.settings.checks = Checks::Authority;
     let mut rest = arguments;
     while let Some((option, behind)) = rest.split_first() {
         if !option.as_bytes().starts_with(b"-") {
@@ -173,7 +182,15 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
                 host = url.host.unwrap_or(host);
                 port = url.port.unwrap_or(port);
                 options.database = url.database.unwrap_or(options.database);
+                uses_tls |= url.is_tls;
             }
+            b"--tls" => uses_tls = true,
+            b"--sni" => tls.sni = Some(arguments.text()?),
+            b"--cacert" => tls.settings.ca_file = Some(arguments.path()?),
+            b"--cacertdir" => tls.settings.ca_directory = Some(arguments.path()?),
+            b"--cert" => tls.settings.certificate = Some(arguments.path()?),
+            b"--key" => tls.settings.key = Some(arguments.path()?),
+            b"--insecure" => tls.settings.checks = Checks::Nothing,
             b"--no-auth-warning" => warns = false,
             b"-r" => options.repeat = arguments.number()?,
             b"-i" => options.interval = seconds(&arguments.text()?),
@@ -210,6 +227,7 @@ pub(super) fn parse(arguments: &[OsString], is_terminal: bool, password: Option<
         Some(path) => Address::Socket(path),
         None => Address::Port { host, port: u16::try_from(port).map_err(|_| format!("Invalid port: {port}"))? },
     };
+    options.tls = uses_tls.then_some(tls);
     options.warns_of_password = warns && options.password.is_some();
     options.password = options.password.or(password.map(OsString::into_vec));
     let words: Vec<Vec<u8>> = rest.iter().map(|word| word.as_bytes().to_vec()).collect();
@@ -243,9 +261,10 @@ fn seconds(word: &str) -> Duration {
     word.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
-/// `redis://USER:PASSWORD@HOST:PORT/DATABASE`
+/// `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `rediss://` for TLS.
 #[derive(Default)]
 struct Url {
+    is_tls: bool,
     user: Option<Vec<u8>>,
     password: Option<Vec<u8>>,
     host: Option<String>,
@@ -256,13 +275,13 @@ struct Url {
 impl Url {
     fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
-        match scheme.to_ascii_lowercase().as_str() {
-            "redis" | "valkey" => {}
-            "rediss" | "valkeys" => return Err(format!("{scheme}:// needs TLS, which redouble has not")),
+        let is_tls = match scheme.to_ascii_lowercase().as_str() {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
             _ => return Err("Invalid URI scheme".to_owned()),
-        }
+        };
         let decode = |text: &str| Some(percent_decode(text.as_bytes()).collect::<Vec<u8>>());
-        let mut url = Self::default();
+        let mut url = Self { is_tls, ..Self::default() };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let place = match authority.rsplit_once('@') {
             Some((secrets, place)) => {

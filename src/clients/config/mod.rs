@@ -10,11 +10,15 @@ mod output_limit;
 mod rewrite;
 mod special;
 mod table;
+mod tls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
+
+use rustls::ServerConfig;
 
 use crate::base::log::Level;
 use crate::base::profile::Profile;
@@ -78,6 +82,7 @@ pub struct Live {
     pub log_level: AtomicU8,
     password: RwLock<Option<Vec<u8>>>,
     unix_socket: RwLock<Option<PathBuf>>,
+    tls: RwLock<Option<Arc<ServerConfig>>>,
 }
 
 impl Default for Live {
@@ -110,6 +115,7 @@ impl Default for Live {
             log_level: AtomicU8::new(Level::Notice as u8),
             password: RwLock::new(None),
             unix_socket: RwLock::new(None),
+            tls: RwLock::new(None),
         }
     }
 }
@@ -224,6 +230,15 @@ impl Live {
         *self.unix_socket.write_ignoring_poison() = path;
     }
 
+    /// What the next client over TLS is greeted with, if there is a port for it.
+    pub fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.read_ignoring_poison().clone()
+    }
+
+    fn set_tls(&self, context: Arc<ServerConfig>) {
+        *self.tls.write_ignoring_poison() = Some(context);
+    }
+
     fn set_password(&self, password: Option<Vec<u8>>) {
         *self.password.write_ignoring_poison() = password;
     }
@@ -269,8 +284,15 @@ pub struct Settings(Values);
 /// Why CONFIG SET is refused.
 #[derive(Debug)]
 pub enum ConfigError {
-    Unknown { name: Vec<u8> },
-    Value { name: Vec<u8>, reason: Reason },
+    Unknown {
+        name: Vec<u8>,
+    },
+    /// Some reasons are too long for the client; then they are for the log.
+    Value {
+        name: Vec<u8>,
+        reason: Reason,
+        log: Option<String>,
+    },
 }
 
 impl Config {
@@ -344,6 +366,11 @@ impl Config {
         self.value(name) == b"yes"
     }
 
+    /// A setting with a duration.
+    pub fn duration(&self, name: &str) -> Duration {
+        Duration::from_micros(special::micros(&self.value(name)))
+    }
+
     /// A setting with a path, if it is not empty.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         Some(self.value(name)).filter(|value| !value.is_empty()).map(|value| table::path(&value))
@@ -352,6 +379,11 @@ impl Config {
     /// A setting with a list of quoted paths.
     pub fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.list(name).iter().map(|word| table::path(word)).collect()
+    }
+
+    /// The URLs of the real servers that instances stand in front of.
+    pub fn upstreams(&self) -> Vec<String> {
+        self.list("upstream").iter().map(|url| String::from_utf8_lossy(url).into_owned()).collect()
     }
 
     /// A setting with a list of quoted words.
@@ -386,6 +418,11 @@ impl Config {
         }
     }
 
+    /// Whether the file or a flag names a directive.
+    fn is_named(&self, name: &str) -> bool {
+        find_row(name.as_bytes()).is_some_and(|place| self.named.contains(&place))
+    }
+
     /// All settings as they are now.
     pub fn settings(&self) -> Settings {
         Settings(self.values().clone())
@@ -395,12 +432,19 @@ impl Config {
     pub fn restore(&self, settings: &Settings) {
         let mut values = self.values();
         let changed: Vec<usize> = values.changed.keys().copied().collect();
-        for place in changed.into_iter().filter(|place| !settings.0.changed.contains_key(place)) {
-            let default = default_of(&values, place);
-            store(&mut values, &self.live, place, default);
+        for place in changed.iter().filter(|place| !settings.0.changed.contains_key(place)) {
+            let default = default_of(&values, *place);
+            store(&mut values, &self.live, *place, default);
         }
         for (place, value) in &settings.0.changed {
             store(&mut values, &self.live, *place, value.clone());
+        }
+        let is_of_tls = |place: &usize| tls::CONTEXT.contains(&TABLE[*place].name);
+        if changed.iter().any(is_of_tls)
+            && self.live.tls().is_some()
+            && let Ok(context) = tls::context(&values)
+        {
+            self.live.set_tls(context);
         }
     }
 
@@ -424,7 +468,9 @@ impl Config {
     pub fn is_of_process(&self, name: &[u8], profile: &Profile) -> bool {
         find(name, profile).is_some_and(|(place, _)| {
             let row = &TABLE[place];
-            matches!(row.change, Change::Protected) || ["maxclients", "loglevel"].contains(&row.name)
+            matches!(row.change, Change::Protected)
+                || ["maxclients", "loglevel"].contains(&row.name)
+                || tls::CONTEXT.contains(&row.name)
         })
     }
 
@@ -438,7 +484,7 @@ impl Config {
         };
         let mut named: Vec<(usize, &'static str)> = Vec::new();
         for (name, _) in pairs {
-            let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason };
+            let refuse = |reason: Reason| ConfigError::Value { name: name.to_vec(), reason, log: None };
             let Some((place, canonical)) = find(name, profile) else {
                 return Err(ConfigError::Unknown { name: name.to_vec() });
             };
@@ -465,9 +511,20 @@ impl Config {
                 Ok(new) => after.changed.insert(*place, new),
                 Err(reason) => {
                     self.take_back(&mut values, &named[..=at]);
-                    return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason });
+                    return Err(ConfigError::Value { name: name.as_bytes().to_vec(), reason, log: None });
                 }
             };
+        }
+        let of_tls = named.iter().find(|(place, _)| tls::CONTEXT.contains(&TABLE[*place].name));
+        if let Some((_, name)) = of_tls
+            && self.live.tls().is_some()
+        {
+            let refuse = |failure| ConfigError::Value {
+                name: name.as_bytes().to_vec(),
+                reason: "Unable to update TLS configuration. Check server logs.".into(),
+                log: Some(failure),
+            };
+            self.live.set_tls(tls::context(&after).map_err(refuse)?);
         }
         for (place, value) in after.changed {
             store(&mut values, &self.live, place, value);

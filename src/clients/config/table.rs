@@ -17,7 +17,10 @@ const LONG: i64 = i64::MAX;
 const LONG_MEMORY: u64 = i64::MAX as u64;
 const PERMISSION: &[&str] = &["no", "yes", "local"];
 const SEVEN: Since = Since::redis(7, 0, 0);
-const NO_TLS: &str = "this server speaks no TLS";
+const NO_CLUSTER_TLS: &str =
+    "this server has no cluster bus and no replication, so it speaks TLS with its clients only";
+const NO_CERTIFICATE_USERS: &str = "clients log in with AUTH here, whatever their certificates say";
+const NO_PASSPHRASES: &str = "only keys without a passphrase can be read";
 const NO_RDMA: &str = "this server speaks no RDMA";
 const NO_MPTCP: &str = "this server speaks no Multipath TCP";
 const LISTENING: &str = "this server cannot change where it listens while it runs";
@@ -220,14 +223,14 @@ pub(super) static TABLE: &[Directive] = &[
     text("tls-client-cert-file", ""),
     text("tls-client-key-file", ""),
     text("tls-client-key-file-pass", ""),
-    switch("tls-cluster", "no").only_default(NO_TLS),
+    switch("tls-cluster", "no").only_default(NO_CLUSTER_TLS),
     text("tls-dh-params-file", ""),
     text("tls-key-file", ""),
-    text("tls-key-file-pass", ""),
-    integer("tls-port", "0", 0, 65535).only_default(NO_TLS),
+    text("tls-key-file-pass", "").only_default(NO_PASSPHRASES),
+    integer("tls-port", "0", 0, 65535).fixed(LISTENING),
     switch("tls-prefer-server-ciphers", "no"),
     text("tls-protocols", ""),
-    switch("tls-replication", "no").only_default(NO_TLS),
+    switch("tls-replication", "no").only_default(NO_CLUSTER_TLS),
     integer("tls-session-cache-size", "20480", 0, INT),
     integer("tls-session-cache-timeout", "300", 0, INT),
     switch("tls-session-caching", "yes"),
@@ -309,7 +312,7 @@ pub(super) static TABLE: &[Directive] = &[
     choice("rdb-version-check", "strict", &["strict", "relaxed"]).since(VALKEY_9),
     switch("repl-mptcp", "no").at_start().since(VALKEY_9).only_default(NO_MPTCP),
     custom("slot-migration-max-failover-repl-bytes", "0", special::signed_memory).since(VALKEY_9),
-    choice("tls-auth-clients-user", "off", &["CN", "URI", "off"]).since(VALKEY_9),
+    choice("tls-auth-clients-user", "off", &["CN", "URI", "off"]).since(VALKEY_9).only_default(NO_CERTIFICATE_USERS),
     integer("cluster-announce-client-port", "0", 0, 65535).since(VALKEY_9_1),
     integer("cluster-announce-client-tls-port", "0", 0, 65535).since(VALKEY_9_1),
     choice("cluster-config-save-behavior", "sync", &["sync", "best-effort"]).since(VALKEY_9_1),
@@ -339,6 +342,8 @@ pub(super) static TABLE: &[Directive] = &[
     // This server's own.
     custom("compat", "redis-7.2", special::profile).at_start().hidden(),
     text("port-file", "").at_start().hidden(),
+    text("tls-port-file", "").at_start().hidden(),
+    text("tls-self-signed", "").at_start().hidden(),
     custom("load", "", special::quoted).at_start().hidden(),
     integer("instances", "1", 1, 64).at_start().hidden(),
     switch("spaces-by-database", "no")
@@ -355,6 +360,16 @@ pub(super) static TABLE: &[Directive] = &[
     custom("locks", "", special::glob).at_start().hidden(),
     custom("not-locks", "", special::glob).at_start().hidden(),
     words("audit-allow", "", special::allowance).at_start().hidden(),
+    custom("upstream", "", special::quoted).at_start().hidden(),
+    switch("upstream-disposable", "no").at_start().hidden(),
+    choice("upstream-order", "interval", &["interval", "exact"]).at_start().hidden(),
+    choice("upstream-scripts", "infer", &["infer", "monitor"]).at_start().hidden(),
+    custom("upstream-timeout", "5s", special::duration).at_start().hidden(),
+    text("upstream-ca-cert-file", "").at_start().hidden(),
+    text("upstream-cert-file", "").at_start().hidden(),
+    text("upstream-key-file", "").at_start().hidden(),
+    text("upstream-sni", "").at_start().hidden(),
+    switch("upstream-insecure", "no").at_start().hidden(),
     custom("gate-timeout", "1m", special::duration)
         .mirrored(|live, value| live.gate_timeout.store(special::micros(value), Relaxed))
         .hidden(),

@@ -50,6 +50,10 @@ pub enum Wait {
     ParkedReply { permit: Permit, reply: Vec<u8>, then: Flow },
     /// The deadline of the next part of a reply, or its release from a queue, which sends the rest; then what follows it.
     Drip { reply: Bytes, bytes: usize, every: Duration, permit: Permit, then: Flow },
+    /// Its turn on its keys among the commands to the upstream server. The request is run again afterwards.
+    KeyTurn,
+    /// The reply of the upstream server.
+    Upstream,
     /// The end of a control job that is not started yet; then this reply.
     ControlJob(ControlJob, Reply<'static>),
     /// The end of a control job; the future yields the reply.
@@ -64,7 +68,7 @@ pub type PendingReply = Pin<Box<dyn Future<Output = Reply<'static>> + Send>>;
 impl Wait {
     /// Whether the command has not run yet, and its request is run again after the wait.
     pub fn is_before_run(&self) -> bool {
-        matches!(self, Self::Unpause | Self::ParkedRequest(_) | Self::Delay(_))
+        matches!(self, Self::Unpause | Self::ParkedRequest(_) | Self::Delay(_) | Self::KeyTurn)
     }
 }
 
@@ -78,6 +82,8 @@ impl fmt::Debug for Wait {
             Self::Blocked { .. } => "Blocked",
             Self::ParkedReply { .. } => "ParkedReply",
             Self::Drip { .. } => "Drip",
+            Self::KeyTurn => "KeyTurn",
+            Self::Upstream => "Upstream",
             Self::ControlJob(..) => "ControlJob",
             Self::RunningJob(_) => "RunningJob",
             Self::Event(_) => "Event",

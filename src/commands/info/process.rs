@@ -60,9 +60,16 @@ pub(super) fn server(call: &Call<'_>, fields: &mut Fields) {
     if profile.since_redis(7, 2) {
         let addresses: String =
             instance.config.text("bind").split_whitespace().map(|address| format!(",bind={address}")).collect();
-        fields.add("listener0", format!("name=tcp{addresses},port={port}"));
+        // The number is that of the kind. A kind that is not served has no line.
+        let port = |name: &str| Some(instance.config.number::<u16>(name)).filter(|port| *port != 0);
+        if let Some(port) = port("port") {
+            fields.add("listener0", format!("name=tcp{addresses},port={port}"));
+        }
         if let Some(path) = instance.config.live().unix_socket() {
             fields.add("listener1", format!("name=unix,bind={}", path.display()));
+        }
+        if let Some(port) = port("tls-port") {
+            fields.add("listener2", format!("name=tls{addresses},port={port}"));
         }
     }
 }

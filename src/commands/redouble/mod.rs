@@ -17,6 +17,7 @@ mod pattern;
 mod reset;
 mod save;
 pub(super) mod space;
+mod upstream;
 mod words;
 
 pub use audit::so_many_found;
@@ -26,6 +27,7 @@ use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::base::profile::Since;
+use crate::clients::instance::UpstreamInfo;
 use crate::clients::session::{ControlJob, Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, until_nul};
@@ -102,6 +104,7 @@ powers!(
     explore::EXPLORE,
     reset::RESET,
     save::SAVE,
+    upstream::UPSTREAM,
     HELP,
 );
 
@@ -165,6 +168,31 @@ impl Action {
     }
 }
 
+/// Why an action is not available in front of a real server, if it is not.
+fn refusal_with_upstream(power: &str, action: &str, upstream: &UpstreamInfo) -> Option<&'static str> {
+    match (power, action) {
+        ("CLOCK", "NOW" | "INFO") => None,
+        ("CLOCK", _) | ("INSTANCE", "SKEW") => Some("keys expire by the clock of the upstream server"),
+        ("SPACE" | "SPACES", _) => Some("the data of the upstream server has no spaces"),
+        ("SAVE", _) => Some("the upstream server has the data"),
+        ("RESET", _) | ("EXPLORE", "START" | "REPLAY") if !upstream.is_disposable => {
+            Some("it deletes the data of the upstream server, which upstream-disposable allows")
+        }
+        _ => None,
+    }
+}
+
+/// Runs an action, unless it is not available.
+fn run(power: &Power, action: &Action, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let upstream = call.server.upstream.as_ref();
+    if let Some(why) = upstream.and_then(|upstream| refusal_with_upstream(power.name, action.name(), upstream)) {
+        let names = [power.name, action.name()].join(" ");
+        let text = format!("ERR REDOUBLE {} is not available with an upstream: {why}", names.trim_end());
+        return Err(CommandError::new(text));
+    }
+    (action.run)(call, args)
+}
+
 /// Runs the action that the next argument names; or the default action, if there is one and what follows is nothing or one
 /// of its options.
 fn act(power: &Power, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -172,18 +200,18 @@ fn act(power: &Power, call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult
         power.actions.iter().find(|action| name.eq_ignore_ascii_case(action.name().as_bytes()))
     });
     if let [only] = power.actions {
-        return (only.run)(call, args);
+        return run(power, only, call, args);
     }
     if let Some(action) = next.and_then(action) {
         args.optional();
-        return (action.run)(call, args);
+        return run(power, action, call, args);
     }
     let default = power.default_action.and_then(|name| action(name.as_bytes())).filter(|default| {
         let begins = |name: &String| next.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
         next.is_none() || option_names(default.words).iter().any(begins)
     });
     match default {
-        Some(action) => (action.run)(call, args),
+        Some(action) => run(power, action, call, args),
         None => {
             let names: Vec<&str> = power.actions.iter().map(Action::name).collect();
             Err(expected(&format!("REDOUBLE {} takes {}", power.name, names.join(", ")), next))

@@ -6,14 +6,15 @@
 //! whether they may, and tells it what they did (`permit`, `fault_inside`, `record_child`, `feed_monitors` of
 //! [`Engine`](super::Engine)).
 //!
-//! Another back, such as a real server behind the same front, is a variant of [`Backend`] and a folder beside `local`; the
-//! compiler then names every question that it has to answer. A command that waits for a remote reply is a variant of
-//! [`Wait`](crate::clients::session::Wait).
+//! A real server behind the same front takes whole requests and gives whole replies: its connections pass the bytes on
+//! (`server/upstream`), and a command that goes through the stages waits for its reply there
+//! ([`Wait::Upstream`](crate::clients::session::Wait)). What the front knows of it is in [`upstream`](super::upstream).
 
 mod local;
 
 use std::sync::Arc;
 
+use super::upstream::Upstream;
 use super::{Engine, Resolved, transaction};
 use crate::base::clock::Millis;
 use crate::clients::instance::{Instance, MemoryState};
@@ -28,14 +29,25 @@ use local::Local;
 pub use local::Fibers;
 
 /// The back of one server.
-pub(super) enum Backend {
-    /// The embedded keyspace.
-    Local(Local),
+pub(super) struct Backend {
+    /// The embedded keyspace. In front of another server it has no data, and runs the commands of the test powers alone.
+    own: Local,
+    /// The real server that has the data, if one has.
+    upstream: Option<Box<Upstream>>,
 }
 
 impl Backend {
     pub fn local(instance: Arc<Instance>, table: Table, handlers: Handlers) -> Self {
-        Self::Local(Local::new(instance, table, handlers))
+        Self { own: Local::new(instance, table, handlers), upstream: None }
+    }
+
+    /// The same, in front of a real server.
+    pub fn in_front_of(self, upstream: Upstream) -> Self {
+        Self { upstream: Some(Box::new(upstream)), ..self }
+    }
+
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_deref()
     }
 
     /// Executes a command that may run now: its reply is appended to `out`. Returns the connection's flow; [`Busy`] if
@@ -50,17 +62,13 @@ impl Backend {
         out: &mut Vec<u8>,
         yielder: Option<&Yielder<'_>>,
     ) -> Result<Flow, Busy> {
-        match self {
-            Self::Local(local) => local.execute(front, session, resolved, words, out, yielder),
-        }
+        self.own.execute(front, session, resolved, words, out, yielder)
     }
 
     /// Whether a command needs a stack of its own, because it may run scripts.
     #[inline]
     pub fn needs_fiber(&self, session: &Session, spec: &CommandSpec) -> bool {
-        match self {
-            Self::Local(_) => transaction::may_run_scripts(session, spec),
-        }
+        transaction::may_run_scripts(session, spec)
     }
 
     /// Calls a command on its own stack, through the front. If it is slow, a stand-in takes the session's place until
@@ -74,87 +82,63 @@ impl Backend {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> Flow {
-        match self {
-            Self::Local(local) => local.call_in_fiber(front, session, resolved, words, out, fibers),
-        }
+        self.own.call_in_fiber(front, session, resolved, words, out, fibers)
     }
 
     /// Prefetches the memory that commands on these keys, given by hash, will access.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
-        match self {
-            Self::Local(local) => local.fetch_ahead(db, hashes),
-        }
+        self.own.fetch_ahead(db, hashes)
     }
 
     /// Evicts keys if memory is above `maxmemory`, before a command runs.
     pub fn evict(&self) -> MemoryState {
-        match self {
-            Self::Local(local) => local.evict(),
-        }
+        self.own.evict()
     }
 
     /// Whether a request runs scripts whose flags allow them to take memory.
     pub fn scripts_may_grow(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        match self {
-            Self::Local(local) => local.scripts_may_grow(session, spec, words),
-        }
+        self.own.scripts_may_grow(session, spec, words)
     }
 
     /// Whether a request changes data, or may do so.
     pub fn will_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        match self {
-            Self::Local(local) => local.will_write(session, spec, words),
-        }
+        self.own.will_write(session, spec, words)
     }
 
     /// Whether a request writes, by the flags of its commands, or of its scripts where they have some.
     pub fn is_write(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        match self {
-            Self::Local(local) => local.is_write(session, spec, words),
-        }
+        self.own.is_write(session, spec, words)
     }
 
     /// Whether a request is not to be answered from data that can be out of date.
     pub fn needs_fresh_data(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
-        match self {
-            Self::Local(local) => local.needs_fresh_data(session, spec, words),
-        }
+        self.own.needs_fresh_data(session, spec, words)
     }
 
     /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
-        match self {
-            Self::Local(local) => local.cron(),
-        }
+        self.own.cron()
     }
 
     /// The next expiry of a key that clients block on until it disappears.
     pub fn next_awaited_expiry(&self) -> Option<Millis> {
-        match self {
-            Self::Local(local) => local.next_awaited_expiry(),
-        }
+        self.own.next_awaited_expiry()
     }
 
     /// Puts right what a command may have left half done that has panicked.
     pub fn recover(&self) -> Result<Recovery, Busy> {
-        match self {
-            Self::Local(local) => local.recover(),
-        }
+        self.own.recover()
     }
 
     /// Runs the command of a client that is blocked on keys again, and those of others that are blocked on these,
     /// unless a slow script holds the locks.
     pub fn retry_waiters_of(&self, client: &Client) -> Result<(), Busy> {
-        match self {
-            Self::Local(local) => local.retry_waiters_of(client),
-        }
+        self.own.retry_waiters_of(client)
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.
     pub fn empty(&self) -> Result<(), Busy> {
-        match self {
-            Self::Local(local) => local.empty(),
-        }
+        self.own.empty()
     }
 }

@@ -34,6 +34,12 @@ pub struct CommandTrace {
     /// was not used for long is far away, and others wait for its lock.
     pub staging: Staging,
     children: Option<Box<Children>>,
+    /// When it was passed to an upstream server, in microseconds since 1970.
+    pub sent: Option<i64>,
+    /// Whether it had its turn on its keys there.
+    pub is_ordered: bool,
+    /// Whether it is known what it ran inside itself. Of a command that runs here, it always is.
+    pub knows_children: bool,
 }
 
 /// The place of a record in the staging, and when its command arrived.
@@ -127,6 +133,11 @@ impl CommandTrace {
     /// Another command has served it, and stamped it.
     pub fn set_stamp(&mut self, stamp: Option<Stamp>) {
         self.stamp = stamp.or(self.stamp);
+    }
+
+    /// When the command arrived, as far as that is known.
+    pub fn began(&self) -> i64 {
+        self.began
     }
 
     pub fn is_stamped(&self) -> bool {

@@ -5,7 +5,12 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
-mod monitor;
+mod monitor_file;
+// Only tests use all of it so far.
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod monitor_lines;
+#[cfg_attr(not(feature = "internals"), allow(dead_code))]
+mod monitored_scripts;
 mod query;
 mod record;
 mod render;
@@ -29,10 +34,15 @@ pub use entry::Event;
 pub use entry::{Child, EffectOrder, Entry, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
+pub use monitor_lines::{MONITOR_SCRIPT, write_monitor_line};
+#[cfg(feature = "internals")]
+pub use monitor_lines::{MonitorLine, MonitorReader, MonitorSource};
+#[cfg(feature = "internals")]
+pub use monitored_scripts::MonitoredScripts;
 use query::NameRequest;
 pub use query::Query;
 use record::Record;
-pub use record::{Line, RecordHeader};
+pub use record::{Children, Line, RecordHeader};
 pub use render::rendered;
 pub use ring::{ClientRecord, RawRecord, StoredRecord};
 

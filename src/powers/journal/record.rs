@@ -158,8 +158,15 @@ impl Children {
 
     /// Appends a command that has ended.
     pub fn push(&mut self, db: u32, words: Words<'_>, reply: &[u8], fault: Option<&str>) {
+        self.push_partly_known(db, words, 0, reply, fault);
+    }
+
+    /// As [`push`](Self::push), for a command of which not all is known: a word that is not is empty, and counts as missing
+    /// bytes; so is a reply.
+    pub fn push_partly_known(&mut self, db: u32, words: Words<'_>, unknown: usize, reply: &[u8], fault: Option<&str>) {
         let mut short = OwnedWords::default();
         let (words, missing) = shortened(words, MOST_BYTES_INSIDE, &mut short);
+        let missing = missing.saturating_add(unknown);
         let (stretch, spans) = words.stretch();
         let kept = &reply[..reply.len().min(MOST_BYTES_INSIDE)];
         let fault = fault.unwrap_or_default();

@@ -25,12 +25,13 @@ use tokio::io::ReadBuf;
 
 use super::node::Node;
 use super::stream::Stream;
+use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
-use crate::protocol::{Dialect, Framer};
+use crate::protocol::{Dialect, Framer, Reply};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
 
@@ -157,7 +158,11 @@ impl Connection {
                 State::Open => {}
             }
             let mut buffer = ReadBuf::new(&mut scratch.input);
-            let Poll::Ready(read) = self.stream.poll_read(cx, &mut buffer)? else { return Poll::Pending };
+            let read = match self.stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.note_failure(error))),
+                Poll::Pending => return Poll::Pending,
+            };
             // Messages from before the request precede its reply.
             self.take_signals(scratch);
             if self.state != State::Open {
@@ -168,6 +173,10 @@ impl Connection {
                 self.heed_client_limit();
             }
             let arrived = &scratch.input[..read];
+            if arrived.first() == Some(&TLS_HANDSHAKE) && self.refuses_tls(arrived, &mut scratch.output) {
+                self.queue_output(&mut scratch.output, &mut scratch.spare);
+                continue;
+            }
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
                 let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
@@ -210,6 +219,31 @@ impl Connection {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Names a client in the log that was not let in, because its TLS handshake has failed.
+    #[cold]
+    fn note_failure(&self, error: io::Error) -> io::Error {
+        if self.stream.has_failed_handshake() {
+            self.node.log_failed_handshake(self.session.client.peer(), &error);
+        }
+        error
+    }
+
+    /// Whether a client begins with a TLS handshake on a port without TLS. It would wait for an answer for ever, because
+    /// its hello is the beginning of a long line.
+    #[cold]
+    fn refuses_tls(&mut self, arrived: &[u8], out: &mut Vec<u8>) -> bool {
+        let client = &self.session.client;
+        let is_first = client.seen().received.load(Ordering::Relaxed) == 0 && self.input.is_empty();
+        if !is_first || !is_tls_hello(arrived) || self.stream.is_tls() {
+            return false;
+        }
+        self.node.log_tls_hello(client.peer());
+        add(&self.session.counters.input_bytes, arrived.len() as u64);
+        self.engine.answer(&mut self.session, &Reply::Error(NO_TLS_HERE), out);
+        self.state = State::Closing;
+        true
     }
 
     /// Counts the connection's memory, and closes clients if all together have too much. As in Redis, only the periodic work

@@ -42,7 +42,7 @@ impl Connection {
 
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, spare: &mut Vec<Vec<u8>>) -> io::Result<Poll<()>> {
         if self.output.is_empty() {
-            return Ok(Poll::Ready(()));
+            return self.poll_flush_stream(cx);
         }
         while self.written < self.output.len() {
             match self.stream.poll_write(cx, &self.output[self.written..])? {
@@ -63,7 +63,16 @@ impl Connection {
             spare.push(output);
         }
         self.session.client.seen().output.store(self.mail.len(), Ordering::Relaxed);
-        Ok(Poll::Ready(()))
+        self.poll_flush_stream(cx)
+    }
+
+    /// Hands what is encrypted to the kernel.
+    #[inline]
+    fn poll_flush_stream(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
+        match self.stream.poll_flush(cx) {
+            Poll::Ready(flushed) => flushed.map(Poll::Ready),
+            Poll::Pending => Ok(Poll::Pending),
+        }
     }
 
     /// Releases memory once most of the output is written.

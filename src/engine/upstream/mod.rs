@@ -1,0 +1,181 @@
+//! The back as a real server: what the front knows of the commands that it passes on.
+//!
+//! Nobody here interprets a command that the server runs. The front follows along only as far as names, databases,
+//! transactions and subscriptions are needed for patterns, the journal and the audit: [`Follows`] says what it has to know of
+//! a command, [`PassedCommand`] is one that has no reply yet, [`FollowedState`] what follows from the replies.
+//! The bytes, the sockets and their order are in `server/upstream`.
+
+mod follow;
+mod key_order;
+mod passed;
+mod record;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::{Engine, Resolved};
+use std::sync::atomic::Ordering;
+
+use super::{is_exec, keys, transaction};
+use crate::clients::session::Session;
+use crate::powers::{Hook, Outcome};
+use crate::protocol::{OwnedWords, Words};
+use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table};
+
+pub use follow::{FollowedState, Follows, Heard, is_error, replies_after};
+use key_order::{KeyOrder, NamedKeys};
+pub use passed::{Own, PassedCommand, PassedQueue, Waiting};
+pub(super) use record::effect_order;
+
+/// The server behind the front, as far as the front knows it.
+pub(super) struct Upstream {
+    /// What the front has to know of each command, by the id of its row.
+    follows: Box<[Follows]>,
+    wipe: Wipe,
+    key_order: KeyOrder,
+}
+
+/// Deletes all data, scripts and functions of the server. The error says what went wrong.
+pub type Wipe = Box<dyn Fn() -> Wiping + Send + Sync>;
+pub type Wiping = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+impl Upstream {
+    /// Deletes all data, scripts and functions of the server.
+    pub fn wipe(&self) -> Wiping {
+        (self.wipe)()
+    }
+
+    pub fn new(table: &Table, wipe: Wipe) -> Self {
+        let mut follows = Vec::new();
+        for (id, name) in table.full_names() {
+            if follows.len() <= id.index() {
+                follows.resize(id.index() + 1, Follows::Nothing);
+            }
+            follows[id.index()] = Follows::of(&name);
+        }
+        for row in table.rows() {
+            if let Some(resolved) = table.row_of([row.name].into_iter().collect::<OwnedWords>().as_words())
+                && row.kind == CommandKind::Blocking
+            {
+                follows[resolved.id.index()] = Follows::Blocking;
+            }
+        }
+        Self { follows: follows.into(), wipe, key_order: KeyOrder::default() }
+    }
+}
+
+impl Engine {
+    /// What the front has to know of a command of this row.
+    #[inline]
+    pub fn follows(&self, resolved: &Resolved) -> Follows {
+        let upstream = self.backend.upstream();
+        upstream.and_then(|upstream| upstream.follows.get(resolved.row.id.index())).copied().unwrap_or_default()
+    }
+
+    /// Whether commands wait for each other, so that their order on each key is known.
+    #[inline]
+    pub fn keeps_key_order(&self) -> bool {
+        let upstream = self.instance.upstream.as_ref();
+        upstream.is_some_and(|upstream| upstream.keeps_order.load(Ordering::Relaxed))
+    }
+
+    /// Takes the turn of a command on its keys, if the order of commands is kept. `Wait`: another client's has it, and the
+    /// client is signalled when it may be over. `is_queued`: it is part of a transaction, and has its turn with EXEC.
+    pub fn take_turn(&self, session: &Session, row: Option<ResolvedRow>, words: Words<'_>, is_queued: bool) -> Turn {
+        let (Some(upstream), Some(row), true) = (self.backend.upstream(), row, self.keeps_key_order()) else {
+            return Turn::Unordered;
+        };
+        let Some(keys) = named_keys(session, row.spec, words, is_queued) else { return Turn::Unordered };
+        if upstream.key_order.take(&session.client, keys) { Turn::Taken } else { Turn::Wait }
+    }
+
+    /// Whether a client that waits for the turn of its command would get it now.
+    pub fn has_turn(&self, session: &Session) -> bool {
+        let upstream = self.backend.upstream();
+        let Some(upstream) = upstream else { return true };
+        if !self.keeps_key_order() {
+            upstream.key_order.leave(session.client.id());
+        }
+        upstream.key_order.is_free_for(session.client.id())
+    }
+
+    /// Gives back the turn of the first command that has one.
+    pub fn give_back_turn(&self, session: &Session) {
+        if let Some(upstream) = self.backend.upstream() {
+            upstream.key_order.release(session.client.id());
+        }
+    }
+
+    /// A client that is gone waits for nothing, and nobody waits for it.
+    pub fn forget_turns(&self, session: &Session) {
+        if let Some(upstream) = self.backend.upstream() {
+            upstream.key_order.forget(session.client.id());
+        }
+    }
+
+    /// A command that was passed to the server has its whole reply, of which this is kept: nothing if it has none, `None`
+    /// if nobody knows whether it ran. What follows from it is applied, and the journal records it.
+    pub fn end_passed(
+        &self,
+        session: &mut Session,
+        state: &mut FollowedState,
+        command: &mut PassedCommand,
+        reply: Option<&[u8]>,
+        now: i64,
+    ) {
+        let db = session.db;
+        let outcome = match reply {
+            None => Outcome::Unknown,
+            Some([]) => Outcome::Silent,
+            Some(reply) if session.transaction.is_some() && reply.starts_with(b"+QUEUED") => Outcome::Queued,
+            Some(_) => Outcome::Answered,
+        };
+        let reply = reply.unwrap_or_default();
+        self.note_children(session, command, reply);
+        state.follow(session, &self.table, command, reply);
+        if !command.is_intercepted && self.instance.active_hooks.has(Hook::Journal) {
+            self.record_passed(session, command, db, reply, outcome, now);
+        }
+        // The next command on its keys has a later place in the journal.
+        if command.is_ordered {
+            self.give_back_turn(session);
+        }
+    }
+}
+
+/// Whether it is a command's turn on its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Taken,
+    /// Its order is not kept: it is not asked for, or nobody can know it.
+    Unordered,
+    Wait,
+}
+
+/// The keys on which the order of a command is kept; `None` if that cannot be told, or it has no place in that order.
+fn named_keys(session: &Session, spec: &CommandSpec, words: Words<'_>, is_queued: bool) -> Option<NamedKeys> {
+    if is_exec(spec) {
+        let mut all = Vec::new();
+        for queued in transaction::queued(session) {
+            match own_keys(queued.row.spec, queued.words.as_words())? {
+                NamedKeys::All => return Some(NamedKeys::All),
+                NamedKeys::Some(_) => all.extend(keys(queued.row.spec, queued.words.as_words())),
+            }
+        }
+        return Some(NamedKeys::of(all.into_iter()));
+    }
+    if is_queued && transaction::is_queued(spec) {
+        return Some(NamedKeys::of(std::iter::empty()));
+    }
+    own_keys(spec, words)
+}
+
+fn own_keys(spec: &CommandSpec, words: Words<'_>) -> Option<NamedKeys> {
+    match spec.kind {
+        CommandKind::Blocking => None,
+        CommandKind::Everything | CommandKind::Database if spec.has_flag(Flag::Write) && spec.keys.is_empty() => {
+            Some(NamedKeys::All)
+        }
+        _ => Some(NamedKeys::of(keys(spec, words))),
+    }
+}

@@ -1,0 +1,17 @@
+//! Real servers behind the front: where they are, and the connections of clients to them.
+//!
+//! Each client has a connection of its own to the server, opened with it: so transactions, blocking commands, subscriptions
+//! and tracking are right because nobody interprets them. Bytes pass as they came, in both directions; nothing is retried.
+//! Begin with [`ProxyConnection`]; `requests` has what goes to the server, `replies` what comes from it, [`target`] where the
+//! server is.
+
+mod connection;
+mod control;
+mod outgoing;
+mod replies;
+mod requests;
+mod target;
+
+pub(super) use connection::ProxyConnection;
+pub(super) use control::wipe_from;
+pub(super) use target::{Target, TargetSettings};

@@ -1,0 +1,269 @@
+//! From the client to the server: requests are framed, and pass as they came.
+
+use super::connection::{ProxyConnection, Raw, Scratch, State};
+use crate::base::clock::real_micros;
+use crate::base::error::CommandError;
+use crate::clients::session::{Flow, Replies, Wait};
+use crate::engine::{Follows, Own, PassedCommand, Resolved, Turn, replies_after};
+use crate::powers::{Hook, HookPath};
+use crate::protocol::{Limits, Reply, Words};
+use crate::spec::Group;
+
+/// What becomes of one request.
+enum Course {
+    /// Its bytes pass, with those before it.
+    Pass,
+    /// It waits where it is, and what is behind it, too.
+    Hold,
+    /// It is answered here, and does not pass.
+    Answered(Flow),
+    /// It passes alone, and its reply goes through the stages.
+    PassAlone { has_reply: bool },
+}
+
+/// A request to the server that is framed.
+struct Request<'w> {
+    words: Words<'w>,
+    resolved: Result<Resolved, CommandError>,
+    /// When its bytes were read, in microseconds since 1970.
+    read_at: i64,
+}
+
+impl ProxyConnection {
+    /// Passes every complete request at the start of `data`, and returns how many bytes are consumed.
+    pub(super) fn pass(&mut self, data: &[u8], scratch: &mut Scratch) -> usize {
+        if self.is_raw != Raw::Nothing {
+            self.to_server.push(data, &mut scratch.spare);
+            return data.len();
+        }
+        let limits = Limits { bulk: i64::MAX, authenticated: true };
+        let read_at = real_micros();
+        // Where the bytes begin that pass with the next ones.
+        let (mut begin, mut used) = (0, 0);
+        let mut framer = std::mem::take(&mut self.framer);
+        self.session.in_flight.trace.begin_batch();
+        while self.flow == State::Open && self.session.in_flight.wait.is_none() {
+            let framed = match framer.next(&data[used..], limits) {
+                Ok(Some(framed)) => framed,
+                Ok(None) => break,
+                Err(_) => {
+                    // The server says what is wrong with it.
+                    self.is_raw = Raw::Requests;
+                    self.passed.push_plain();
+                    used = data.len();
+                    break;
+                }
+            };
+            let request = &data[used..used + framed.length()];
+            let course = if framed.is_empty() {
+                Course::Pass
+            } else {
+                let words = framer.words(framed, &data[used..]);
+                self.course(Request { words, resolved: self.engine.resolve(words), read_at }, request, scratch)
+            };
+            match course {
+                Course::Pass => used += framed.length(),
+                Course::Hold => {
+                    framer.reset();
+                    break;
+                }
+                Course::Answered(flow) => {
+                    self.to_server.push(&data[begin..used], &mut scratch.spare);
+                    if matches!(&flow, Flow::Wait(wait) if wait.is_before_run()) {
+                        begin = used;
+                        framer.reset();
+                        self.go_on(flow, &mut Vec::new(), scratch);
+                        break;
+                    }
+                    used += framed.length();
+                    begin = used;
+                    if !matches!(flow, Flow::Continue) {
+                        self.go_on(flow, &mut Vec::new(), scratch);
+                    }
+                }
+                Course::PassAlone { has_reply } => {
+                    used += framed.length();
+                    self.to_server.push(&data[begin..used], &mut scratch.spare);
+                    begin = used;
+                    if !has_reply {
+                        self.end_command(&[], real_micros(), scratch);
+                    }
+                }
+            }
+            framer.forget();
+            if self.is_raw != Raw::Nothing {
+                used = data.len();
+                break;
+            }
+        }
+        self.framer = framer;
+        self.to_server.push(&data[begin..used], &mut scratch.spare);
+        if self.session.in_flight.trace.staging.has_memory() {
+            self.engine.end_batch(&mut self.session, &mut scratch.fibers);
+        }
+        used
+    }
+
+    #[inline]
+    fn course(&mut self, request: Request<'_>, bytes: &[u8], scratch: &mut Scratch) -> Course {
+        let hooks = &self.engine.instance.active_hooks;
+        if request.resolved.as_ref().is_ok_and(|resolved| resolved.group() == Group::Control) {
+            return self.run_here(request, bytes, scratch);
+        }
+        if self.engine.keeps_key_order() && self.passed.may_block() {
+            return Course::Hold;
+        }
+        if hooks.path() == HookPath::All || self.session.in_flight.is_intercepted() {
+            return self.intercept(request, scratch);
+        }
+        self.pass_on(&request)
+    }
+
+    /// Runs a command of the test powers, which the server never sees, once all commands before it have their replies.
+    fn run_here(&mut self, request: Request<'_>, bytes: &[u8], scratch: &mut Scratch) -> Course {
+        if !self.passed.is_empty() {
+            return Course::Hold;
+        }
+        if std::mem::take(&mut self.is_refused) {
+            let mut out = Vec::new();
+            self.engine.answer(&mut self.session, &Reply::Error(CommandError::NO_AUTH), &mut out);
+            self.to_client.push(&out, &mut scratch.spare);
+            return Course::Answered(Flow::Continue);
+        }
+        // Whoever is in a transaction was let in.
+        if !self.is_let_in && self.session.transaction.is_none() {
+            if self.session.replies != Replies::On {
+                // The server would not say whether it lets the client in.
+                return Course::Answered(Flow::Continue);
+            }
+            self.send_own(Own::Ping, &[b"PING"], scratch);
+            return Course::Hold;
+        }
+        let mut out = Vec::new();
+        self.session.timer.request = 0;
+        let flow =
+            self.engine.execute(&mut self.session, request.resolved, request.words, &mut out, &mut scratch.fibers);
+        self.engine.end_calls(&mut self.session, bytes);
+        self.to_client.push(&out, &mut scratch.spare);
+        Course::Answered(flow)
+    }
+
+    /// Takes a command through the stages: past gates and rules, and alone to the server.
+    fn intercept(&mut self, request: Request<'_>, scratch: &mut Scratch) -> Course {
+        if !self.passed.is_empty() {
+            return Course::Hold;
+        }
+        let Request { words, resolved, read_at } = request;
+        let follows = self.follows(&resolved, words);
+        let row = self.engine.table.row_of(words);
+        let in_transaction = self.session.transaction.is_some();
+        let mut out = Vec::new();
+        let flow = self.engine.intercept(&mut self.session, resolved, words, &mut out, &mut scratch.fibers);
+        if !matches!(&flow, Flow::Wait(wait) if matches!(**wait, Wait::Upstream)) {
+            self.to_client.push(&out, &mut scratch.spare);
+            if in_transaction && self.session.transaction.is_none() {
+                // A rule has answered EXEC: the server still has the transaction.
+                self.in_multi = false;
+                self.send_own(Own::Discard, &[b"DISCARD"], scratch);
+            }
+            return Course::Answered(flow);
+        }
+        if self.session.in_flight.trace.is_open() {
+            self.session.in_flight.trace.sent = Some(read_at.max(self.session.in_flight.trace.began()));
+        }
+        let has_reply = self.note_passing(follows, words);
+        let is_ordered = self.session.in_flight.trace.is_ordered;
+        self.passed.push(words, |command| {
+            (command.row, command.follows, command.sent) = (row, follows, read_at);
+            (command.is_intercepted, command.is_ordered) = (true, is_ordered);
+        });
+        self.go_on(flow, &mut out, scratch);
+        Course::PassAlone { has_reply }
+    }
+
+    /// A command that no hook intercepts.
+    #[inline]
+    fn pass_on(&mut self, request: &Request<'_>) -> Course {
+        let Request { words, resolved, read_at } = request;
+        let follows = self.follows(resolved, *words);
+        let is_journaled = self.engine.instance.active_hooks.has(Hook::Journal);
+        let keeps_order = self.engine.keeps_key_order();
+        let is_plain = follows == Follows::Nothing && !is_journaled && !keeps_order;
+        if is_plain && !self.in_multi && self.session.replies == Replies::On {
+            self.passed.push_plain();
+            return Course::Pass;
+        }
+        if matches!(follows, Follows::ClientReply | Follows::Replication) && !self.passed.is_empty() {
+            return Course::Hold;
+        }
+        if keeps_order && follows == Follows::Exec && !self.passed.is_empty() {
+            // What is queued is known when it has its replies.
+            return Course::Hold;
+        }
+        let row = self.engine.table.row_of(*words);
+        let turn = self.engine.take_turn(&self.session, row, *words, self.in_multi);
+        if turn == Turn::Wait {
+            return Course::Hold;
+        }
+        let is_ordered = turn == Turn::Taken;
+        let has_reply = self.note_passing(follows, *words);
+        if !has_reply && is_ordered {
+            // Nobody will know when it is over.
+            self.engine.give_back_turn(&self.session);
+        }
+        if !has_reply && !is_journaled {
+            return Course::Pass;
+        }
+        if follows == Follows::Nothing && !is_ordered && !self.passed.has_room() {
+            self.passed.push_plain();
+            return Course::Pass;
+        }
+        let describe = |command: &mut PassedCommand| {
+            (command.row, command.follows, command.sent) = (row, follows, *read_at);
+            (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
+        };
+        if has_reply {
+            self.passed.push(*words, describe);
+        } else {
+            let mut command = PassedCommand { words: words.into_owned(), ..PassedCommand::default() };
+            describe(&mut command);
+            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(&[]), *read_at);
+        }
+        Course::Pass
+    }
+
+    /// What the front has to know of a request.
+    #[inline]
+    fn follows(&self, resolved: &Result<Resolved, CommandError>, words: Words<'_>) -> Follows {
+        match resolved {
+            Ok(resolved) => self.engine.follows(resolved),
+            Err(_) => words.get(0).map_or(Follows::Nothing, |name| {
+                Follows::of(&String::from_utf8_lossy(&name[..name.len().min(32)]).to_ascii_lowercase())
+            }),
+        }
+    }
+
+    /// Notes what follows for the commands behind from one that passes now. Returns whether it has a reply.
+    fn note_passing(&mut self, follows: Follows, words: Words<'_>) -> bool {
+        let replies = self.session.replies;
+        let mut has_reply = !replies.are_suppressed();
+        self.session.replies = replies.for_next();
+        match follows {
+            Follows::Multi => self.in_multi = true,
+            Follows::Exec | Follows::Discard | Follows::Reset => self.in_multi = false,
+            Follows::Replication => self.is_raw = Raw::All,
+            Follows::ClientReply if !self.in_multi => {
+                if let Some(next) = replies_after(words) {
+                    has_reply = next == Replies::On;
+                    self.session.replies = match (replies, next) {
+                        (Replies::Off, Replies::SkipNext) => Replies::Off,
+                        (_, Replies::SkipNext) => Replies::Skip,
+                        (_, next) => next,
+                    };
+                }
+            }
+            _ => {}
+        }
+        has_reply
+    }
+}

@@ -1,0 +1,13 @@
+//! redouble in front of another server: what passes, what the powers do, in which order the journal has commands, and
+//! what happens on bad days.
+//!
+//! A story is told once and played twice where it can be: to clients that are connected to the server directly, and to
+//! clients of redouble in front of it. Both must see the same. The server is the real redis-server 7.0.15, or a
+//! `ScriptedServer` that misbehaves as the story says.
+
+mod bad_days;
+mod passing;
+mod place;
+mod powers;
+#[path = "../support/mod.rs"]
+mod support;
