@@ -571,6 +571,9 @@ fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
         return steps_of_command(line.server, row.lock_effect, line.db, &line.words, line.reply, &unknown);
     }
     line.with_nested(|nested| {
+        if nested.iter().any(|command| command.is_cut) {
+            return unknown(line.db, &line.words);
+        }
         let steps = nested.iter().flat_map(|command| {
             let row = command.words.first().and_then(|name| commands.find(name));
             let kind = row.map_or(LockEffect::None, |row| row.lock_effect);

@@ -5,7 +5,7 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
-mod monitor;
+mod monitor_file;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
