@@ -208,7 +208,7 @@ pub mod internals {
         Scope, Waiter, audit, auditor, render,
     };
     pub use crate::insight::report::{html as report_html, text as report_text};
-    pub use crate::insight::scripts::{ScriptCall, ScriptCommand, ScriptKnowledge, ScriptRun};
+    pub use crate::insight::scripts::{KNOWN_DIGESTS, ScriptCall, ScriptCommand, ScriptKnowledge, ScriptRun};
     pub use crate::powers::{
         Event, EventKind, Item, MonitorLine, MonitorReader, MonitorSource, MonitoredScripts, read_journal,
     };
