@@ -10,5 +10,6 @@ mod chaos;
 mod passing;
 mod place;
 mod powers;
+mod programs;
 #[path = "../support/mod.rs"]
 mod support;
