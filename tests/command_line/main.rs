@@ -16,3 +16,4 @@ mod seed;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod tls;

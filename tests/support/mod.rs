@@ -8,6 +8,7 @@
 // No binary uses all of it.
 #![allow(dead_code)]
 
+pub mod certificates;
 pub mod both_backends;
 pub mod no_harness;
 pub mod process;

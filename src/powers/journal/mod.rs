@@ -10,6 +10,7 @@ mod file;
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 mod monitored_scripts;
+mod monitor;
 mod query;
 mod record;
 mod render;
