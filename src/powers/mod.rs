@@ -24,8 +24,8 @@ pub use explore::{
 pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
-    Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower, Item,
-    Journal, JournalFeed, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, Outcome, Query, RawRecord,
+    Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower,
+    Item, Journal, JournalFeed, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, Outcome, Query, RawRecord,
     RecordHeader, RecordedLines, Staging, Stamp, StoredRecord, USUAL_SIZE, ValueClass, distance, exported_journal,
     hashed_value, push_line, read_journal, rendered, short_line, write_journal, write_monitor_line,
 };

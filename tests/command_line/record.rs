@@ -141,7 +141,10 @@ fn no_password_and_no_value_gets_into_the_file() {
     assert!(said.contains("values are hashed"), "{said}");
     // What is no value is readable.
     let commands = commands(&file);
-    assert!(commands.iter().any(|command| command.starts_with("SET card h:") && command.ends_with(" EX 60")), "{commands:?}");
+    assert!(
+        commands.iter().any(|command| command.starts_with("SET card h:") && command.ends_with(" EX 60")),
+        "{commands:?}"
+    );
     assert!(commands.iter().any(|command| command.starts_with("ZRANGE board 0 -1 WITHSCORES")), "{commands:?}");
     assert!(commands.iter().any(|command| command.starts_with("EVAL return ARGV[1] 1 card h:")), "{commands:?}");
     assert!(commands.iter().any(|command| command.starts_with("PUBLISH news h:")), "{commands:?}");
@@ -206,7 +209,8 @@ fn misuse(recording: &Recording, tokens: [&str; 2]) {
 fn the_audit_of_hidden_values_finds_what_that_of_values_finds() {
     let (server, folder) = (redis(), Folder::new("record-verdicts"));
     let strong = ["0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7"];
-    for (number, tokens) in [strong, ["1", "1"], ["worker-1", "worker-2"], ["locked", "locked"]].into_iter().enumerate() {
+    for (number, tokens) in [strong, ["1", "1"], ["worker-1", "worker-2"], ["locked", "locked"]].into_iter().enumerate()
+    {
         let found = |mode: &str| {
             let file = folder.text(&format!("{mode}-{number}.jsonl"));
             let recording = Recording::of(&server, &file, &["--values", mode]);
@@ -297,7 +301,10 @@ fn locks_whose_value_is_their_deadline_can_still_be_judged() {
     recording.end(Signal::INT);
     let commands = commands(&file);
     assert_eq!(commands[0], format!("SETNX lock.foo {}", now + 10));
-    assert!(commands[1].starts_with("GETSET lock.foo h:") && commands[1].ends_with(&format!(":{}", now + 20)), "{commands:?}");
+    assert!(
+        commands[1].starts_with("GETSET lock.foo h:") && commands[1].ends_with(&format!(":{}", now + 20)),
+        "{commands:?}"
+    );
 }
 
 // ---- when it ends
@@ -456,7 +463,8 @@ fn where_records_are_missing_nobody_is_accused_of_what_came_between() {
         )
     };
     let missing = r#"{"seq":5,"time_us":5000,"event":"missing","detail":"3 records"}"#;
-    let (one, other) = (take(1, 7, "0f8fad5b-d9cb-469f-a165-70867728950e"), take(6, 8, "7c9e6679-7425-40de-944b-e07fc1f90ae7"));
+    let (one, other) =
+        (take(1, 7, "0f8fad5b-d9cb-469f-a165-70867728950e"), take(6, 8, "7c9e6679-7425-40de-944b-e07fc1f90ae7"));
     let findings = |lines: &[&str]| {
         let file = folder.text("journal.jsonl");
         fs::write(&file, lines.join("\n")).unwrap();

@@ -100,6 +100,8 @@ impl Program {
             });
             status.map_err(|error| plain(&error))?
         };
+        // That they end is no news.
+        log.set_least(u8::MAX);
         drop(servers);
         port_files.into_iter().for_each(RuntimeFile::remove);
         Ok(status)

@@ -221,6 +221,10 @@ impl Recorder {
     fn advance(&mut self, at: usize, is_due: bool) -> Result<bool, RecordingEnd> {
         let source = &mut self.sources[at];
         let journal = source.follower.journal();
+        if source.last.is_none() && !journal.is_on() {
+            let reason = "a client has switched the journal off, by REDOUBLE JOURNAL STOP or REDOUBLE RESET";
+            return Err(RecordingEnd::Failed(reason.to_owned()));
+        }
         let locked = journal.lock();
         let missing = locked.oldest().saturating_sub(source.next);
         source.next += missing;
@@ -311,7 +315,9 @@ impl Recorder {
         }
         if counts.missing > 0 {
             let records = counted(counts.missing, "record");
-            say(&format!("missing: {records} came too fast to be written; the file says where (\"event\":\"missing\")"));
+            say(&format!(
+                "missing: {records} came too fast to be written; the file says where (\"event\":\"missing\")"
+            ));
         }
         if counts.unknown > 0 {
             let commands = counted(counts.unknown, "command");

@@ -80,5 +80,5 @@ pub use lock_reason::LockReason;
 pub use render::describe_findings;
 pub use rules::class_of;
 pub use scope::Scope;
-pub use timestamp::Timestamp;
 pub use timeline::{LockAccess, LockAccessKind, Span, SpanKind};
+pub use timestamp::Timestamp;

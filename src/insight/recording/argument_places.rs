@@ -54,7 +54,8 @@ impl ArgumentPlaces {
         let counts_member = row.spec.lock_effect == LockEffect::CountMember;
         for (at, word) in words.iter().enumerate() {
             let place = &mut places[at];
-            let is_number = || word.len() <= 20 && std::str::from_utf8(word).is_ok_and(|text| text.parse::<f64>().is_ok());
+            let is_number =
+                || word.len() <= 20 && std::str::from_utf8(word).is_ok_and(|text| text.parse::<f64>().is_ok());
             if *place == Place::Number && !is_number() {
                 *place = Place::Value;
             }
@@ -70,12 +71,22 @@ impl ArgumentPlaces {
 impl Places {
     fn of(row: ResolvedRow, table: &Table) -> Self {
         let parsed = arguments(row.spec, row.at, table.profile()).unwrap_or_default();
-        let is_fixed =
-            |argument: &&Argument| !argument.optional && !argument.multiple && argument.token.is_none() && !argument.kind.is_group();
-        let leading: Vec<Place> = parsed.iter().take_while(is_fixed).map(place_of).collect();
+        let is_single =
+            |argument: &&Argument| !argument.multiple && argument.token.is_none() && !argument.kind.is_group();
+        let is_fixed = |argument: &&Argument| is_single(argument) && !argument.optional;
+        let mut leading: Vec<Place> = parsed.iter().take_while(is_fixed).map(place_of).collect();
         let mut rest = parsed[leading.len()..].iter().filter(|argument| argument.token.is_none()).peekable();
         let has_rest = rest.peek().is_some();
-        let others = if has_rest && rest.all(|other| place_of(other) == Place::Name) { Place::Name } else { Place::Value };
+        let others =
+            if has_rest && rest.all(|other| place_of(other) == Place::Name) { Place::Name } else { Place::Value };
+        // All arguments of HELLO are optional together.
+        if let [all] = parsed.as_slice()
+            && all.kind == ArgumentKind::Block
+            && all.token.is_none()
+            && !all.multiple
+        {
+            leading = all.arguments.iter().take_while(is_fixed).map(place_of).collect();
+        }
         let mut options = Vec::new();
         parsed.iter().for_each(|argument| add_options(argument, &mut options));
         Self { leading, options, others }
@@ -110,7 +121,9 @@ fn add_options(argument: &Argument, options: &mut Vec<(&'static str, Vec<Place>)
     if let Some(token) = argument.token {
         let own = match argument.kind {
             ArgumentKind::PureToken | ArgumentKind::OneOf => Vec::new(),
-            ArgumentKind::Block => argument.arguments.iter().take_while(|own| own.token.is_none()).map(place_of).collect(),
+            ArgumentKind::Block => {
+                argument.arguments.iter().take_while(|own| own.token.is_none()).map(place_of).collect()
+            }
             _ => vec![place_of(argument)],
         };
         options.push((token, own));
