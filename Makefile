@@ -11,7 +11,7 @@ STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test packages test-packages locks clients redis-suite lint bench soak docs \
-  redis languages compiler browser tcl containers
+  redis languages compiler browser tcl containers twemproxy
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,9 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: build redis ## Benchmarks: side by side with the Redis-speaking servers found, then framer, keyspace, dispatch, audit
+bench: build redis twemproxy ## Benchmarks: beside the servers found, in front of one, framer, keyspace, dispatch, audit
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
+	$(CARGO) bench --locked --features internals --bench upstream
 	$(CARGO) bench --locked --features internals --bench parts
 	$(CARGO) bench --locked --features internals --bench audit
 
@@ -73,6 +74,12 @@ redis:
 	    echo "The tests compare with a real Redis: install redis-server, redis-cli and redis-benchmark (7.0 or later), then run make again." >&2; \
 	    exit 1; \
 	  fi; }
+
+# A proxy to compare with, measured where it is found.
+twemproxy:
+	@command -v nutcracker >/dev/null || ! command -v apt-get >/dev/null || { \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq nutcracker >/dev/null; }
 
 # The image is checked with the tools that others use.
 containers:

@@ -1,19 +1,23 @@
-//! Microbenchmarks of the hot path: framing, the keyspace, and whole commands without a socket.
+//! Microbenchmarks of the hot path: framing, the ends of replies, the keyspace, and whole commands without a socket.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use redis_protocol::{resp2, resp3};
 use redouble::Profile;
 use redouble::internals::{
-    Client, Clock, Engine, Expiry, Fibers, Framer, Instance, Keyspace, Limits, Peer, Session, Table, all_commands,
-    hash_of,
+    Client, Clock, Engine, Expiry, Fibers, Framer, Instance, Keyspace, Limits, Peer, ReplyScanner, Session, Table,
+    all_commands, hash_of,
 };
 
 const BATCH: usize = 16;
 const KEYS: usize = 100_000;
+/// The most bytes that come from a server at once.
+const PIECE: usize = 16 * 1024;
 
 fn request(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
@@ -62,6 +66,73 @@ fn framer(c: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// Where the replies of a server end: our scanner, and redis-protocol's decoders. `decode_range` makes no value of a string;
+/// `decode_bytes_mut` makes one that shares the memory of the input, which a proxy would have to copy there.
+fn replies(c: &mut Criterion) {
+    let mut group = c.benchmark_group("replies");
+    let bulk = |length: usize| format!("${length}\r\n{}\r\n", "v".repeat(length));
+    for (title, reply, count) in [
+        ("+OK", "+OK\r\n".to_owned(), BATCH),
+        ("64 bytes", bulk(64), BATCH),
+        ("an array of 100 strings of 20 bytes", format!("*100\r\n{}", bulk(20).repeat(100)), 1),
+        ("64 KiB", bulk(64 * 1024), 1),
+    ] {
+        let input = reply.repeat(count).into_bytes();
+        group.throughput(Throughput::Elements(count as u64));
+        let mut scanner = ReplyScanner::default();
+        group.bench_function(format!("{count} {title}, our scanner"), |b| {
+            b.iter(|| count_ends(count, black_box(&input), |rest| scanner.next(rest).ok()?));
+        });
+        group.bench_function(format!("{count} {title}, resp2 decode_range"), |b| {
+            b.iter(|| count_ends(count, black_box(&input), |rest| Some(resp2::decode::decode_range(rest).ok()??.1)));
+        });
+        group.bench_function(format!("{count} {title}, resp3 decode_range"), |b| {
+            let end = |rest: &[u8]| Some(resp3::decode::complete::decode_range(rest).ok()??.1);
+            b.iter(|| count_ends(count, black_box(&input), end));
+        });
+        let mut buffer = BytesMut::new();
+        group.bench_function(format!("{count} {title}, resp3 decode_bytes_mut"), |b| {
+            b.iter(|| {
+                buffer.extend_from_slice(black_box(&input));
+                let mut replies = 0;
+                while let Ok(Some(frame)) = resp3::decode::complete::decode_bytes_mut(&mut buffer) {
+                    black_box(frame);
+                    replies += 1;
+                }
+                assert_eq!(replies, count);
+            });
+        });
+    }
+    // A decoder that is given a part begins again with the next one.
+    let whole = format!("*10000\r\n{}", bulk(100).repeat(10_000)).into_bytes();
+    let piecewise = |end: &mut dyn FnMut(usize, usize) -> bool| {
+        let ends = (0..whole.len()).step_by(PIECE).filter(|at| end(*at, (at + PIECE).min(whole.len()))).count();
+        assert_eq!(ends, 1);
+    };
+    group.throughput(Throughput::Bytes(whole.len() as u64));
+    let mut scanner = ReplyScanner::default();
+    group.bench_function("1 MB in pieces of 16 KB, our scanner", |b| {
+        b.iter(|| piecewise(&mut |from, to| matches!(scanner.next(&whole[from..to]), Ok(Some(_)))));
+    });
+    group.sample_size(10);
+    group.bench_function("1 MB in pieces of 16 KB, resp2 decode_range", |b| {
+        b.iter(|| piecewise(&mut |_, to| matches!(resp2::decode::decode_range(&whole[..to]), Ok(Some(_)))));
+    });
+    group.bench_function("1 MB in pieces of 16 KB, resp3 decode_range", |b| {
+        b.iter(|| piecewise(&mut |_, to| matches!(resp3::decode::complete::decode_range(&whole[..to]), Ok(Some(_)))));
+    });
+    group.finish();
+}
+
+fn count_ends(count: usize, input: &[u8], mut end: impl FnMut(&[u8]) -> Option<usize>) {
+    let (mut rest, mut replies) = (input, 0);
+    while let Some(length) = end(rest) {
+        rest = &rest[length..];
+        replies += 1;
+    }
+    assert_eq!(replies, count);
 }
 
 fn keyspace(c: &mut Criterion) {
@@ -227,5 +298,5 @@ fn scattered(number: u64, size: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) % size
 }
 
-criterion_group!(parts, framer, keyspace, dispatch, growth);
+criterion_group!(parts, framer, replies, keyspace, dispatch, growth);
 criterion_main!(parts);

@@ -208,11 +208,11 @@ pub mod internals {
         Scope, Waiter, audit, auditor, render,
     };
     pub use crate::insight::report::{html as report_html, text as report_text};
-    pub use crate::insight::scripts::{ScriptCall, ScriptCommand, ScriptKnowledge, ScriptRun};
+    pub use crate::insight::scripts::{KNOWN_DIGESTS, ScriptCall, ScriptCommand, ScriptKnowledge, ScriptRun};
     pub use crate::powers::{
         Event, EventKind, Item, MonitorLine, MonitorReader, MonitorSource, MonitoredScripts, read_journal,
     };
-    pub use crate::protocol::{Framed, Framer, Limits, OwnedWords, Protocol, ProtocolError, Words};
+    pub use crate::protocol::{Framed, Framer, Limits, OwnedWords, Protocol, ProtocolError, ReplyScanner, Words};
     pub use crate::server::{command_table, journal_of, now_of};
     pub use crate::spec::{Secrets, Table, markdown};
 }

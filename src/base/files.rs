@@ -19,9 +19,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// File descriptors that a server needs besides those of its clients, as Redis counts them.
 const RESERVED: u64 = 32;
 
-/// Raises the limit of open files for this number of clients. `Err` has the number of clients that are possible.
-pub fn allow_clients(clients: usize) -> Result<DescriptorLimit, usize> {
-    let needed = (clients as u64).saturating_add(RESERVED);
+/// Raises the limit of open files for this number of clients, each with so many sockets. `Err` has the number of clients
+/// that are possible.
+pub fn allow_clients(clients: usize, sockets: usize) -> Result<DescriptorLimit, usize> {
+    let needed = (clients as u64).saturating_mul(sockets as u64).saturating_add(RESERVED);
+    let possible = |files: u64| usize::try_from(files.saturating_sub(RESERVED)).unwrap_or(usize::MAX) / sockets;
     let limit = getrlimit(Resource::Nofile);
     let before = limit.current.unwrap_or(u64::MAX);
     if before >= needed {
@@ -31,8 +33,8 @@ pub fn allow_clients(clients: usize) -> Result<DescriptorLimit, usize> {
     let wanted = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
     match setrlimit(Resource::Nofile, wanted) {
         Ok(()) if most >= needed => Ok(DescriptorLimit::Raised { to: needed, from: before }),
-        Ok(()) => Err(usize::try_from(most.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
-        Err(_) => Err(usize::try_from(before.saturating_sub(RESERVED)).unwrap_or(usize::MAX)),
+        Ok(()) => Err(possible(most)),
+        Err(_) => Err(possible(before)),
     }
 }
 

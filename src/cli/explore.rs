@@ -56,12 +56,11 @@ impl Program {
         if config.number::<usize>("instances") > 1 {
             return Err("--instances does not go with it: the clients of one server are let through in turn".into());
         }
-        let port = config.number("port");
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
         let _inside = events.enter();
         let mut signals = ForwardedSignals::catch()?;
-        let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
+        let builder = Builder::for_command(config, profile, Arc::clone(&log));
         let servers = [builder.spawn().map_err(|error| error.to_string())?];
         let [server] = &servers;
         server.instances().iter().for_each(|instance| raise_file_limit(&instance.config, &log));

@@ -116,7 +116,7 @@ impl Default for Options {
 
 const A_NUMBER: &str = "a number";
 const A_DURATION: &str = "a duration such as 20ms or 1.5s";
-const A_VARIABLE: &str = "NAME, or NAME=FORMAT with {url}, {urls}, {host}, {port} or {address}";
+const A_VARIABLE: &str = "NAME, or NAME=FORMAT with {url}, {urls}, {host}, {port}, {address}, {ca}, {cert} or {key}";
 const A_LEVEL: &str = "error or warn";
 
 /// All flags, in the order in which the help texts list them.
@@ -127,7 +127,7 @@ pub(super) static FLAGS: &[Flag] = &[
     .replayed()
     .help(
         "another variable that says where the server is, such as CACHE_URL; a name that ends in HOST, PORT, ADDR or URLS \
-         gets that, every other the URL; FORMAT is text with {url}, {urls}, {host}, {port}, {address}; can be said more \
+         gets that, every other the URL; FORMAT is text with {url}, {urls}, {host}, {port}, {address}, and for TLS {ca}, {cert}, {key}; can be said more \
          than once",
     ),
     switch("--verbose", &[Run], |options| options.verbose = true).help(

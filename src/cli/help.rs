@@ -32,6 +32,11 @@ Most used:
   --port-file PATH      writes the port there once it can be connected to
   --instances N         so many servers, on ports in a row from --port on, or
                         free ones; the port file lists them, one per line
+  --tls-self-signed DIR serves TLS with throw-away certificates, made in DIR if there are
+                        none; with --port 0, nothing else is served
+  --tls-port N          serves TLS there, with --tls-cert-file, --tls-key-file,
+                        --tls-ca-cert-file and --tls-auth-clients, as redis-server does
+  --tls-port-file PATH  as --port-file, of the ports for TLS
   --spaces-by-database yes
                         SELECT N goes to a private world of its own
   --bind ADDRESS ...    addresses to listen on; 127.0.0.1 and ::1 by default
@@ -74,6 +79,8 @@ environment:
   REDIS_URL             redis://127.0.0.1:PORT, with the password if there is one
   REDIS_HOST, REDIS_PORT
   REDIS_URLS            the URLs of all servers, with commas between
+  REDIS_TLS_URL, REDIS_CA_CERT_FILE, REDIS_CERT_FILE, REDIS_KEY_FILE
+                        with TLS: its URL, and the files that a client needs
 
 The command has this program's input and output, and gets the signals that this program
 gets. The status is the command's: 128 and the number of the signal that has ended it; 127

@@ -73,15 +73,11 @@ impl Program {
         let (pid_file, port_file) = (config.path("pidfile"), config.path("port-file"));
         let tls_port_file = config.path("tls-port-file");
         let ends_with_parent = config.is_on("exit-with-parent");
-        let port = config.number("port");
         let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let events = events.map_err(|error| plain(&error))?;
         let _inside = events.enter();
         let mut signals = ForwardedSignals::catch()?;
-        let only_tls = port == 0 && config.serves_tls();
-        let builder = Builder::from_config(config, profile, Arc::clone(&log));
-        // Port 0 is any free port, also beside a unix socket: the command finds its server by the port.
-        let builder = if only_tls { builder } else { builder.port(port) };
+        let builder = Builder::for_command(config, profile, Arc::clone(&log));
         let servers = builder.spawn_all().map_err(|error| error.to_string())?;
         let port_of = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
         let ports = servers.iter().map(|server| port_of(server.address())).collect();

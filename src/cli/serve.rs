@@ -169,7 +169,7 @@ fn open_log(config: &Config) -> Result<Log, String> {
 /// Sees that there can be as many connections as `maxclients` promises.
 pub(super) fn raise_file_limit(config: &Config, log: &Log) {
     let wanted: usize = config.number("maxclients");
-    match allow_clients(wanted) {
+    match allow_clients(wanted, config.sockets_of_a_client()) {
         Ok(DescriptorLimit::Enough) => {}
         Ok(DescriptorLimit::Raised { to, from }) => {
             log.notice(format!("Increased maximum number of open files to {to} (it was originally set to {from})."));

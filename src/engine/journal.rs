@@ -72,6 +72,15 @@ impl Engine {
         }
     }
 
+    /// Gives the session the memory in which the records of a batch are staged.
+    #[inline]
+    pub fn begin_batch(&self, session: &mut Session, fibers: &mut Fibers) {
+        let staging = &mut session.in_flight.trace.staging;
+        if self.instance.active_hooks.has(Hook::Journal) && !staging.has_memory() {
+            *staging = std::mem::take(&mut fibers.staging);
+        }
+    }
+
     /// Like `flush_staging`, when the session has run all its requests.
     #[inline(never)]
     pub fn end_batch(&self, session: &mut Session, fibers: &mut Fibers) {

@@ -38,7 +38,8 @@ use replies::add_messages;
 
 pub use backend::Fibers;
 pub use upstream::{
-    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Turn, Waiting, Wipe, is_error, replies_after,
+    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, SpareCommands, Turn, Waiting, Wipe, is_error,
+    replies_after,
 };
 pub use waits::{WaitEnd, WaitProgress, job_end};
 
@@ -62,6 +63,11 @@ impl Resolved {
 
     pub fn group(&self) -> Group {
         self.row.spec.group
+    }
+
+    #[inline]
+    pub fn row(&self) -> ResolvedRow {
+        self.row
     }
 
     /// The hash of the only key, for prefetching.

@@ -95,6 +95,15 @@ impl Builder {
         }
     }
 
+    /// A server for a command that finds it by a port: 0 is any free one, also beside a unix socket. With TLS, it is the
+    /// port for TLS.
+    pub(crate) fn for_command(config: Config, profile: Profile, log: Arc<Log>) -> Self {
+        let port: u16 = config.number("port");
+        let serves_only_tls = port == 0 && config.serves_tls();
+        let builder = Self::from_config(config, profile, log);
+        if serves_only_tls { builder } else { builder.port(port) }
+    }
+
     /// The TCP port on the loopback interface; 0 selects a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);

@@ -1,13 +1,14 @@
 //! Short stories about locks, played by real clients on servers whose clocks stand.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use redouble::internals::{Item, Lock, Scope, audit, auditor, command_table, journal_of, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{address, profile as profile_of, spawn, start, wait_until};
+use crate::support::{address, behind, is_upstream, profile as profile_of, spawn, start, wait_until};
 
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const EXTEND: &str =
@@ -49,13 +50,20 @@ pub fn play(story: &str) -> Played {
     let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     let profile = lines.next_if(|line| line.starts_with("profile "));
     let profile = profile.map(|line| profile_of(line.trim_start_matches("profile ")));
-    let mut stage =
-        Stage { profile, servers: Vec::new(), clients: BTreeMap::new(), sent: Vec::new(), paces: Vec::new() };
+    let mut stage = Stage {
+        profile,
+        servers: Vec::new(),
+        clients: BTreeMap::new(),
+        sent: Vec::new(),
+        paces: Vec::new(),
+        ages: Vec::new(),
+    };
     stage.add_server();
     for line in lines {
         stage.line(line);
     }
-    let journals = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
+    let mut journals: Vec<_> = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
+    journals.iter_mut().for_each(|(_, items)| aged(items, &stage.ages));
     Played { journals: paced(journals, &stage.paces), sent: stage.sent }
 }
 
@@ -78,7 +86,11 @@ fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec
         now += paces.iter().rev().find(|(from, _)| *from <= was).map_or(5000, |(_, pace)| *pace);
         let mut item = rest[next].next().expect("it is there");
         match &mut item {
-            Item::Command(entry) => entry.real = now,
+            Item::Command(entry) => {
+                entry.real = now;
+                // A line's reply has arrived before the next line is sent.
+                entry.sent = entry.sent.map(|_| now - 1000);
+            }
             Item::Event(event) => event.real = now,
         }
         told[next].1.push(item);
@@ -93,6 +105,9 @@ struct Stage {
     sent: Vec<(String, u16, u64)>,
     /// Since when lines are how far apart, in microseconds.
     paces: Vec<(i64, i64)>,
+    /// In front of redis-server, whose clock nobody moves: since when its keys are how much older than they were, in
+    /// microseconds.
+    ages: Vec<(i64, i64)>,
 }
 
 trait JournalOn {
@@ -112,7 +127,9 @@ impl Stage {
             Some(profile) => start(Server::builder().compat(profile)),
             None => spawn(),
         };
-        server.freeze();
+        if !is_upstream() {
+            server.freeze();
+        }
         server.journal_on();
         self.servers.push(server);
     }
@@ -137,7 +154,7 @@ impl Stage {
         } else if line == "restart" {
             let mut ids = Vec::new();
             for ((_, server), wire) in &mut self.clients {
-                ids.extend((*server == 1).then(|| wire.ask("CLIENT ID").integer()));
+                ids.extend((*server == 1).then(|| id_of(wire, &self.servers[0])));
             }
             self.servers[0].stop().expect("it runs");
             self.clients.retain(|(_, server), _| *server != 1);
@@ -160,6 +177,16 @@ impl Stage {
     }
 
     fn move_clocks(&mut self, by: &str, is_back: bool) {
+        if is_upstream() {
+            let millis = match by.strip_suffix("ms") {
+                Some(millis) => millis.parse::<f64>().expect("milliseconds"),
+                None => by.trim_end_matches('s').parse::<f64>().expect("seconds") * 1e3,
+            };
+            let millis = if is_back { -millis as i64 } else { millis as i64 };
+            behind().into_iter().for_each(|redis| age_keys(redis, millis));
+            self.ages.push((real_micros(), self.age() + millis * 1000));
+            return;
+        }
         for server in &self.servers {
             let mut driver = Wire::connect(address(server));
             let moved = match is_back {
@@ -172,6 +199,10 @@ impl Stage {
             };
             assert_eq!(moved, Frame::status("OK"), "{by}");
         }
+    }
+
+    fn age(&self) -> i64 {
+        self.ages.last().map_or(0, |(_, age)| *age)
     }
 
     fn name(client: &str) -> (String, usize) {
@@ -203,7 +234,7 @@ impl Stage {
             self.wire(client);
             self.clients.remove(&(name, number)).expect("it was just there")
         };
-        let id = wire.ask("CLIENT ID").integer();
+        let id = id_of(&mut wire, &self.servers[number - 1]);
         let mut driver = Wire::connect(address(&self.servers[number - 1]));
         let armed = driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} close-after"));
         assert_eq!(armed, Frame::status("OK"));
@@ -219,7 +250,7 @@ impl Stage {
         assert!(!wires.is_empty(), "{client} has no connection");
         for (name, number) in wires {
             let mut wire = self.clients.remove(&(name, number)).expect("it was just there");
-            let id = wire.ask("CLIENT ID").integer();
+            let id = id_of(&mut wire, &self.servers[number - 1]);
             drop(wire);
             until_closed(&self.servers[number - 1], id);
         }
@@ -252,7 +283,7 @@ impl Stage {
     /// The words of a command: quotes hold words together, and times and tokens are put in.
     fn words(&mut self, client: &str, command: &str) -> Vec<Vec<u8>> {
         self.wire(client);
-        let now = now_of(&self.servers[Self::name(client).1 - 1]);
+        let now = now_of(&self.servers[Self::name(client).1 - 1]) + self.age();
         let mut words = Vec::new();
         let mut rest = command.trim();
         while !rest.is_empty() {
@@ -271,6 +302,44 @@ impl Stage {
         let eval = ["EVAL", script, "1"].map(|word| word.as_bytes().to_vec());
         words.splice(..1, eval);
         words
+    }
+}
+
+/// The number that a server's journal has for a connection.
+fn id_of(wire: &mut Wire, server: &Server) -> i64 {
+    let id = wire.ask("CLIENT ID").integer();
+    let entries = journal_of(server).into_iter().rev();
+    let asked = entries.filter_map(|item| match item {
+        Item::Command(entry) if entry.words == [b"CLIENT".to_vec(), b"ID".to_vec()] => i64::try_from(entry.client).ok(),
+        _ => None,
+    });
+    asked.take(1).next().unwrap_or(id)
+}
+
+/// Takes so many milliseconds from what the keys of a server have still to live.
+fn age_keys(redis: SocketAddr, millis: i64) {
+    let mut wire = Wire::connect(redis);
+    for db in 0..16 {
+        wire.ask(&format!("SELECT {db}"));
+        for key in wire.ask("KEYS *").items() {
+            let Frame::Bulk(key) = key else { panic!("a key is text: {key:?}") };
+            let left = wire.call(&[b"PTTL", key.as_slice()]).integer();
+            if left >= 0 {
+                let left = (left - millis).max(0).to_string();
+                wire.call(&[b"PEXPIRE", key.as_slice(), left.as_bytes()]);
+            }
+        }
+    }
+}
+
+/// Makes the clock of a journal one that was moved when the keys were made older.
+fn aged(items: &mut [Item], ages: &[(i64, i64)]) {
+    for item in items {
+        let (at, real) = match item {
+            Item::Command(entry) => (&mut entry.at, entry.real),
+            Item::Event(event) => (&mut event.at, event.real),
+        };
+        *at += ages.iter().rev().find(|(since, _)| *since <= real).map_or(0, |(_, age)| *age);
     }
 }
 

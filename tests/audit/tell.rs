@@ -11,7 +11,17 @@ const NOON: i64 = 1_699_963_200_000_000;
 
 fn mark(seq: u64, client: u64, name: &str, line: &str) -> JournalRef {
     let at = NOON + i64::try_from(seq).unwrap() * 250_000;
-    JournalRef { server: 1, seq, at, real: at, earliest: at, client, name: Arc::from(name), line: Arc::from(line) }
+    JournalRef {
+        server: 1,
+        seq,
+        at,
+        real: at,
+        earliest: at,
+        place: seq,
+        client,
+        name: Arc::from(name),
+        line: Arc::from(line),
+    }
 }
 
 fn finding(code: Code, key: &str) -> Finding {

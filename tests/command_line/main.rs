@@ -17,3 +17,4 @@ mod seed;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;
+mod tls;

@@ -14,4 +14,5 @@ mod secrets;
 mod seeds;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 mod worlds;

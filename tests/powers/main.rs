@@ -21,3 +21,4 @@ mod servers;
 mod spaces;
 #[path = "../support/mod.rs"]
 mod support;
+mod upstream;

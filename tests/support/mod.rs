@@ -8,12 +8,15 @@
 // No binary uses all of it.
 #![allow(dead_code)]
 
+pub mod certificates;
+pub mod both_backends;
 pub mod no_harness;
 pub mod process;
 pub mod scripted;
 pub mod upstream;
 pub mod wire;
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -32,14 +35,40 @@ pub fn spawn() -> Server {
     start(Server::builder())
 }
 
+/// With `REDOUBLE_TESTS_UPSTREAM=1` it is in front of a redis-server of its own.
 pub fn start(builder: Builder) -> Server {
+    let builder = if is_upstream() { in_front_of_redis(builder) } else { builder };
     builder.port(0).spawn().unwrap_or_else(|error| panic!("the server does not start: {error}"))
 }
 
-/// A server in this process whose clock stands still.
+/// Whether the servers of the tests are in front of a redis-server, and not the embedded one.
+pub fn is_upstream() -> bool {
+    std::env::var_os("REDOUBLE_TESTS_UPSTREAM").is_some_and(|value| value == "1")
+}
+
+thread_local! {
+    /// The servers behind those that this thread has started. They end with the test.
+    static BEHIND: RefCell<Vec<process::ServerProcess>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where the servers are that are behind those which this thread has started, in the order of their start.
+pub fn behind() -> Vec<SocketAddr> {
+    BEHIND.with_borrow(|behind| behind.iter().map(process::ServerProcess::address).collect())
+}
+
+fn in_front_of_redis(builder: Builder) -> Builder {
+    let redis = process::ServerProcess::redis(&["--save", ""]);
+    let builder = builder.upstream(redis.url()).upstream_disposable();
+    BEHIND.with_borrow_mut(|behind| behind.push(redis));
+    builder
+}
+
+/// A server in this process whose clock stands still. That of a real server behind it cannot.
 pub fn spawn_frozen() -> Server {
     let server = spawn();
-    server.freeze();
+    if !is_upstream() {
+        server.freeze();
+    }
     server
 }
 

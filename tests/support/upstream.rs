@@ -37,7 +37,13 @@ impl Front {
         fs::create_dir_all(&folder).expect("a folder");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redouble"));
         command.args(["--port", "0", "--journal", "yes", "--exit-with-parent", "yes"]);
-        command.arg("--port-file").arg(folder.join("port")).arg("--logfile").arg(folder.join("log"));
+        command
+            .arg("--port-file")
+            .arg(folder.join("port"))
+            .arg("--logfile")
+            .arg(folder.join("log"))
+            .arg("--dir")
+            .arg(&folder);
         for url in urls {
             command.args(["--upstream", url]);
         }
@@ -126,6 +132,14 @@ impl Front {
     /// The entries of the journal that match a query. The connection that asks is opened and closed here.
     pub fn journal(&self, query: &str) -> Vec<Entry> {
         journal(&mut Wire::connect(self.address()), query)
+    }
+
+    /// The lines of the journal as it is written to files.
+    pub fn exported(&self) -> Vec<serde_json::Value> {
+        let answer = Wire::connect(self.address()).ask("REDOUBLE JOURNAL EXPORT journal.jsonl");
+        assert!(matches!(answer, Frame::Integer(_)), "JOURNAL EXPORT: {answer:?}");
+        let text = self.read("journal.jsonl");
+        text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
     }
 
     /// Waits until so many entries match a query.

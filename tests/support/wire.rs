@@ -5,7 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::wait_for;
 
@@ -107,6 +110,7 @@ impl fmt::Display for ReadError {
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 /// One connection.
@@ -125,6 +129,15 @@ impl Wire {
         Self { socket: Socket::Tcp(socket), buffer: Vec::new() }
     }
 
+    /// Connects over TLS, to a server that is named `localhost`.
+    pub fn connect_tls(address: SocketAddr, config: &Arc<ClientConfig>) -> Self {
+        let plain = Self::connect(address);
+        let Socket::Tcp(socket) = plain.socket else { unreachable!("it was just connected") };
+        let name = "localhost".try_into().expect("a name");
+        let session = ClientConnection::new(Arc::clone(config), name).expect("a session");
+        Self { socket: Socket::Tls(Box::new(StreamOwned::new(session, socket))), buffer: Vec::new() }
+    }
+
     pub fn connect_unix(path: &Path) -> Self {
         let socket =
             UnixStream::connect(path).unwrap_or_else(|error| panic!("cannot connect to {}: {error}", path.display()));
@@ -135,6 +148,7 @@ impl Wire {
     pub fn tcp(&self) -> &TcpStream {
         match &self.socket {
             Socket::Tcp(socket) => socket,
+            Socket::Tls(stream) => &stream.sock,
             Socket::Unix(_) => panic!("a unix socket"),
         }
     }
@@ -145,6 +159,7 @@ impl Wire {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
             Socket::Unix(socket) => socket.write_all(bytes).is_ok(),
+            Socket::Tls(stream) => stream.write_all(bytes).and_then(|()| stream.flush()).is_ok(),
         }
     }
 
@@ -153,6 +168,7 @@ impl Wire {
         let _ = match &self.socket {
             Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Write),
             Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Write),
+            Socket::Tls(stream) => stream.sock.shutdown(std::net::Shutdown::Write),
         };
     }
 
@@ -202,6 +218,7 @@ impl Wire {
         let read = match &mut self.socket {
             Socket::Tcp(socket) => socket.read(&mut chunk),
             Socket::Unix(socket) => socket.read(&mut chunk),
+            Socket::Tls(stream) => stream.read(&mut chunk),
         };
         match read {
             Ok(0) => Err(ReadError::Closed),

@@ -6,8 +6,11 @@
 //! `ScriptedServer` that misbehaves as the story says.
 
 mod bad_days;
+mod chaos;
+mod order;
 mod passing;
 mod place;
 mod powers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;

@@ -386,6 +386,11 @@ impl Config {
         self.list("upstream").iter().map(|url| String::from_utf8_lossy(url).into_owned()).collect()
     }
 
+    /// How many sockets a client has: in front of a real server, a connection of its own to it, too.
+    pub fn sockets_of_a_client(&self) -> usize {
+        if self.upstreams().is_empty() { 1 } else { 2 }
+    }
+
     /// A setting with a list of quoted words.
     fn list(&self, name: &str) -> Vec<Vec<u8>> {
         crate::protocol::split_line(&self.value(name)).unwrap_or_default()
@@ -559,7 +564,8 @@ fn check(row: &Directive, new: &[u8]) -> Result<(), Reason> {
     }
     if row.name == "maxclients" {
         let clients = table::number(new);
-        if let Err(possible) = crate::base::files::allow_clients(clients) {
+        // In front of a real server, CONFIG SET is that server's, so each client here has one socket.
+        if let Err(possible) = crate::base::files::allow_clients(clients, 1) {
             let text = "The operating system is not able to handle the specified number of clients, try with";
             return Err(format!("{text} {possible}").into());
         }

@@ -24,7 +24,7 @@ use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table};
 
 pub use follow::{FollowedState, Follows, Heard, is_error, replies_after};
 use key_order::{KeyOrder, NamedKeys};
-pub use passed::{Own, PassedCommand, PassedQueue, Waiting};
+pub use passed::{Own, PassedCommand, PassedQueue, SpareCommands, Waiting};
 pub(super) use record::effect_order;
 
 /// The server behind the front, as far as the front knows it.

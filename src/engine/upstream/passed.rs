@@ -44,11 +44,31 @@ pub enum Own {
     Ping,
 }
 
+/// Memory of commands that are over, for the next ones. The connections of a thread share it, so that those that are idle keep
+/// none.
+#[derive(Default)]
+#[allow(clippy::vec_box, reason = "the same boxes are in the queue of a connection")]
+pub struct SpareCommands(Vec<Box<PassedCommand>>);
+
+impl SpareCommands {
+    const MOST: usize = 64;
+
+    /// Gives back the memory of a command that is over.
+    #[inline]
+    pub fn give_back(&mut self, mut command: Box<PassedCommand>) {
+        /// Words with more bytes than this are given back to the allocator.
+        const MOST_KEPT: usize = 1024;
+        if self.0.len() < Self::MOST {
+            command.words.empty(MOST_KEPT);
+            self.0.push(command);
+        }
+    }
+}
+
 /// The commands of one connection that have no reply, in the order in which they were passed.
 #[derive(Default)]
 pub struct PassedQueue {
     queue: VecDeque<Waiting>,
-    spare: Vec<Box<PassedCommand>>,
     /// The bytes that are kept of the commands.
     kept: usize,
     /// How many of them can wait for others without end.
@@ -58,8 +78,8 @@ pub struct PassedQueue {
 impl PassedQueue {
     /// The most bytes that a connection keeps of its commands. What is passed beyond is not recorded.
     const MOST_KEPT: usize = 64 << 20;
-    /// Boxes that are kept for the next commands.
-    const SPARE: usize = 32;
+    /// For how many commands an empty queue keeps room.
+    const ROOM: usize = 32;
 
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -95,8 +115,8 @@ impl PassedQueue {
     }
 
     /// Adds a command whose words are kept.
-    pub fn push(&mut self, words: Words<'_>, describe: impl FnOnce(&mut PassedCommand)) {
-        let mut command = self.spare.pop().unwrap_or_default();
+    pub fn push(&mut self, words: Words<'_>, spare: &mut SpareCommands, describe: impl FnOnce(&mut PassedCommand)) {
+        let mut command = spare.0.pop().unwrap_or_default();
         command.words.fill(words);
         describe(&mut command);
         command.left = command.follows.replies(words.len());
@@ -117,19 +137,9 @@ impl PassedQueue {
             self.kept -= command.words.size();
             self.blocking -= usize::from(command.follows.may_block());
         }
-        if self.queue.is_empty() && self.queue.capacity() > Self::SPARE {
+        if self.queue.is_empty() && self.queue.capacity() > Self::ROOM {
             self.queue = VecDeque::new();
         }
         first
-    }
-
-    /// Gives back the memory of a command that is over.
-    pub fn give_back(&mut self, mut command: Box<PassedCommand>) {
-        /// Words with more bytes than this are given back to the allocator.
-        const MOST_KEPT: usize = 1024;
-        if self.spare.len() < Self::SPARE {
-            command.words.empty(MOST_KEPT);
-            self.spare.push(command);
-        }
     }
 }

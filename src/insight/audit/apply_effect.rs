@@ -17,7 +17,7 @@ impl LockTracker<'_> {
     pub fn apply(&mut self, effect: &KeyEffect<'_>) {
         let JournalRef { at, real, earliest, .. } = self.context.source;
         self.advance_time(at - (real - earliest), earliest);
-        if self.may_have_expired() && !shows_the_key(effect) {
+        if self.may_have_expired(effect) {
             self.doubt();
         }
         if self.context.lock.is_value_unknown {
@@ -56,12 +56,22 @@ impl LockTracker<'_> {
         }
     }
 
-    /// Whether the key's time may be over for a command that took effect some time in an interval.
-    fn may_have_expired(&self) -> bool {
+    /// Whether the time of the key or of a hold may be over for a command that took effect some time in an interval, and
+    /// that does not tell.
+    fn may_have_expired(&self, effect: &KeyEffect<'_>) -> bool {
         let JournalRef { at, real, earliest, .. } = self.context.source;
         let lock = &self.context.lock;
-        let is_interval = earliest < real || lock.deadline_slack > 0;
-        is_interval && lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - lock.deadline_slack)
+        if earliest >= real && lock.deadline_slack == 0 && lock.holds.iter().all(|hold| hold.slack() == 0) {
+            return false;
+        }
+        let is_key_over = lock.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - lock.deadline_slack);
+        let is_hold_over = |hold: &Hold| match hold.timestamp {
+            // That the key is there says nothing about the time in its value.
+            Some(_) => hold.may_be_over(at, real) && !is_harmless(effect),
+            None if hold.status != HoldStatus::Held => hold.may_be_over(at, real) && !is_harmless(effect),
+            None => hold.may_be_over(at, real) && !shows_the_key(effect),
+        };
+        is_key_over && !shows_the_key(effect) || lock.holds.iter().any(is_hold_over)
     }
 
     /// A reply or a comparison says which value is there that RESTORE or RENAME brought.
@@ -115,9 +125,11 @@ impl LockTracker<'_> {
         if self.context.lock.value.is_some() || self.held().is_some() {
             self.vanish();
         }
-        let JournalRef { at, real, .. } = self.context.source;
+        let JournalRef { at, real, earliest, .. } = self.context.source;
         let deadline = expiry.deadline(at, None);
-        let timestamp = value.and_then(|value| self.timestamp_written(value, at, real)).filter(|_| deadline.is_none());
+        let written = (at - (real - earliest), earliest);
+        let timestamp =
+            value.and_then(|value| self.timestamp_written(value, written.0, written.1)).filter(|_| deadline.is_none());
         self.acquire(&NewHold { token: value, how: Acquisition::Free, old: None, deadline, timestamp });
     }
 
@@ -169,18 +181,25 @@ impl LockTracker<'_> {
         match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
             Some(waiter) => {
                 waiter.attempts += 1;
-                waiter.last = source;
+                if !self.context.is_loose {
+                    waiter.last = source;
+                }
             }
             None => {
                 if lock.waiters.len() < MAX_WAITERS {
                     let state = self.context.clients.entry((client.server, client.id));
                     state.or_insert_with(|| ClientState::new(client.clone())).note_met(&lock.id);
-                    let waiter = Waiter { client, first: source.clone(), last: source, attempts: 1 };
+                    // Whom it met is unknown.
+                    let place = if self.context.is_loose { 0 } else { source.place };
+                    let last = JournalRef { place, ..source.clone() };
+                    let waiter = Waiter { client, first: source, last, attempts: 1 };
                     push_exact(&mut lock.waiters, waiter);
                 }
             }
         }
-        self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+        if !self.context.is_loose {
+            self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+        }
     }
 
     /// GETSET, or SET with GET: takes over a lock whose timestamp is past.
@@ -515,4 +534,9 @@ fn shows_the_key(effect: &KeyEffect<'_>) -> bool {
         | Effect::Flush { .. }
         | Effect::SwapDatabases { .. } => false,
     }
+}
+
+/// Whether a command neither changes the key nor shows that it is gone.
+fn is_harmless(effect: &KeyEffect<'_>) -> bool {
+    matches!(effect.effect, Effect::Take { took: false, .. } | Effect::Read { value: Some(_) })
 }

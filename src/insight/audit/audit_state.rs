@@ -1,6 +1,9 @@
 //! What the auditor has learnt from the journals so far: locks, clients, findings.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, ClientStates};
@@ -22,6 +25,9 @@ use super::timestamp::Timestamp;
 use crate::base::glob;
 use crate::powers::{EventKind, Outcome, short_line};
 
+/// How many keys are remembered to which something unknown happened.
+const MAX_DOUBTED: usize = 20_000;
+
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
@@ -31,8 +37,12 @@ pub struct AuditState {
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
     shared: SharedConnections,
+    /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
+    doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
+    /// Whether the present line may have taken effect at several places in the order.
+    pub is_loose: bool,
     /// `None` unless a report is to be drawn.
     pub timeline: Option<LockTimeline>,
     /// The last line of each server.
@@ -50,8 +60,10 @@ impl AuditState {
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             shared: SharedConnections::default(),
+            doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
+            is_loose: false,
             timeline: None,
             last_lines: Vec::new(),
             previous_real: 0,
@@ -97,6 +109,7 @@ impl AuditState {
             Some(last) => {
                 self.previous_real = last.real;
                 (last.seq, last.at, last.real, last.earliest) = (seq, at, real, real);
+                last.place = seq;
             }
             None => {
                 let line = Arc::from("(the end)");
@@ -106,6 +119,7 @@ impl AuditState {
                     at,
                     real,
                     earliest: real,
+                    place: seq,
                     client: 0,
                     name: Arc::from(""),
                     line,
@@ -137,6 +151,7 @@ impl AuditState {
             at: 0,
             real: 0,
             earliest: 0,
+            place: 0,
             client: 0,
             name: Arc::clone(&nothing),
             line: nothing,
@@ -165,7 +180,7 @@ impl AuditState {
     }
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
-        let JournalLine { server, seq, at, real, earliest, client: id, .. } = *line;
+        let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
@@ -179,6 +194,7 @@ impl AuditState {
             at,
             real,
             earliest,
+            place,
             client: id,
             name: Arc::clone(&client.name),
             line: Arc::from(text),
@@ -233,6 +249,12 @@ impl AuditState {
     }
 
     // ---- what is unknown
+
+    /// Whether a key is a lock, or may be one.
+    pub fn may_be_lock(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        let is_doubted = || self.doubted.contains(&LockId { server, db, key: key.into() });
+        self.locks.find(server, db, key).is_some() || !self.doubted.is_empty() && is_doubted()
+    }
 
     /// What is known of a key on a server when a line is processed.
     pub fn knowledge(&self, line: &JournalLine<'_>, db: u32, key: &[u8]) -> Knowledge {
@@ -289,7 +311,9 @@ impl AuditState {
         let deadlines = self.deadlines.iter_mut().find(|(server, _)| *server == id.server);
         let Some((_, deadlines)) = deadlines else { return false };
         let (clients, shared, collector) = (&mut self.clients, &mut self.shared, &mut self.collector);
-        let context = RuleContext { lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
+        let is_loose = self.is_loose;
+        let context =
+            RuleContext { is_loose, lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
         let (global, timeline, previous_real) = (&mut self.global, self.timeline.as_mut(), self.previous_real);
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);
@@ -338,6 +362,10 @@ impl AuditState {
         self.prune_met(&client);
         if is_free {
             self.locks.remove(&id);
+        }
+        if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
+            let LockId { server, db, key } = &*id;
+            self.doubted.insert(LockId { server: *server, db: *db, key: key.clone() });
         }
     }
 

@@ -6,14 +6,16 @@ use super::audit_state::AuditState;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
+use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::lock::{FlushCause, Lock, LockId};
+use super::lock_reason::LockReason;
 use super::lock_table::is_active;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
-    unknown_effects,
+    takes_free_keys, unknown_effects,
 };
 use super::queued_commands::{Queue, QueuedCommands};
 use super::reply_value::{ReplyValue, reply_elements};
@@ -37,6 +39,10 @@ pub struct Auditor {
     scripts: KnownScripts,
     /// What waits for EXEC, of journals that do not say what it ran.
     queued: QueuedCommands,
+    /// Lines of upstream servers whose place in the order is not decided yet.
+    waiting: WaitingLines,
+    /// How many lines left it.
+    places: u64,
     /// Moves of clocks that are about to happen: server, number of the line that says so, and the time to move to.
     clock_moves: Vec<(u16, u64, i64)>,
     /// How many lines were processed.
@@ -44,9 +50,15 @@ pub struct Auditor {
 }
 
 impl Auditor {
+    /// The rows of all commands that may be in the journals.
+    pub fn commands(&self) -> &Table {
+        &self.commands
+    }
+
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
-        Self { commands, state, scripts, queued: QueuedCommands::default(), clock_moves: Vec::new(), lines: 0 }
+        let (queued, waiting) = (QueuedCommands::default(), WaitingLines::default());
+        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -104,7 +116,8 @@ impl Auditor {
     pub fn active(&self) -> Self {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
-        Self { commands, state, scripts, queued, clock_moves: Vec::new(), lines: self.lines }
+        let waiting = WaitingLines::default();
+        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: self.lines }
     }
 
     // ---- settings
@@ -119,12 +132,14 @@ impl Auditor {
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
         self.queued.forget(server);
+        self.waiting.forget(server);
     }
 
     /// A server begins anew: forgets it and its findings.
     pub fn forget_server(&mut self, server: u16) {
         self.state.forget_server(server);
         self.queued.forget(server);
+        self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
 
@@ -141,6 +156,7 @@ impl Auditor {
     pub fn skip_unrelated(&mut self, server: u16, header: &RecordHeader<'_>) -> bool {
         if header.is_event
             || header.order != EffectOrder::Total
+            || !self.waiting.is_empty()
             || self.state.clients.contains_key(&(server, header.client))
         {
             return false;
@@ -166,6 +182,40 @@ impl Auditor {
     /// Processes the next line. The lines of one server come in the order of their numbers.
     pub fn process_line(&mut self, line: &JournalLine<'_>) {
         self.lines += 1;
+        if line.order == EffectOrder::Total && self.waiting.is_empty() {
+            return self.apply_line(line);
+        }
+        self.waiting.push(line, line.to_item(), &self.commands);
+        if let Some(until) = self.waiting.due() {
+            self.settle(until);
+        }
+    }
+
+    /// Whether there are lines whose place in the order is not decided yet.
+    pub fn has_waiting_lines(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Decides the places of all lines up to a moment, in microseconds of real time: no line comes any more that was sent
+    /// before it.
+    pub fn settle(&mut self, until: i64) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let known = |auditor: &Self, line: &JournalLine<'_>, db: u32, key: &[u8]| {
+            let lock = auditor.state.locks.find(line.server, db, key);
+            let is_clocked = lock.is_some_and(|lock| lock.reasons.has(LockReason::Timestamp));
+            (auditor.state.knowledge(line, db, key), is_clocked)
+        };
+        waiting.settle(until, self, known, |auditor: &mut Self, mut line: JournalLine<'_>| {
+            auditor.places += 1;
+            line.place = auditor.places;
+            auditor.apply_line(&line);
+        });
+        self.waiting = waiting;
+    }
+
+    /// Processes a line whose place in the order is decided.
+    fn apply_line(&mut self, line: &JournalLine<'_>) {
+        self.state.is_loose = line.is_loose;
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
         match line.event {
@@ -215,6 +265,7 @@ impl Auditor {
 
     /// The journals end.
     pub fn finish(&mut self) {
+        self.settle(i64::MAX);
         for id in self.state.locks.ids(Lock::is_in_use) {
             let mut source = self.state.last_line(id.server);
             // A clock that is moved by the last line shows its new time in no other.
@@ -331,7 +382,16 @@ impl Auditor {
         let count = line.words.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse().ok()).unwrap_or(0usize);
         let args = line.words.get(count.saturating_add(3)..).unwrap_or_default();
         let mut known = KnownKeys::new(|db, key: &[u8]| self.state.knowledge(line, db, key));
-        let conclusions = replies_in_script(&commands, args, &mut known);
+        let mut conclusions = replies_in_script(&commands, args, &mut known);
+        // Of some commands the reply can be known: it followed from that of the script.
+        let is_row = |command: &&NestedCommand<'_>| {
+            command.depth == 1 && command.words.first().is_some_and(|name| self.commands.find(name).is_some())
+        };
+        for (conclusion, command) in conclusions.iter_mut().zip(nested.iter().filter(is_row)) {
+            if !command.reply.is_empty() {
+                *conclusion = Conclusion::Reply(command.reply.to_vec());
+            }
+        }
         let replied: Vec<NestedCommand<'_>> = commands
             .iter()
             .zip(&conclusions)
@@ -362,11 +422,11 @@ impl Auditor {
             (CommandKind::Transaction(TransactionCommand::Exec), _) => {
                 self.unwatch(line);
                 let keys = self.queued.take(line).keys(&self.commands);
-                self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())));
+                self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())), false);
                 line.with_nested(|nested| {
                     for command in nested {
                         let keys = keys_of(&self.commands, &command.words);
-                        self.doubt_keys(line, keys.iter().map(|key| (command.db, *key)));
+                        self.doubt_keys(line, keys.iter().map(|key| (command.db, *key)), true);
                     }
                 });
             }
@@ -374,14 +434,15 @@ impl Auditor {
             (CommandKind::Script(_), _) if line.is_cut && !line.is_unplaced => self.process_script(line),
             _ => {
                 let keys = keys_of(&self.commands, &line.words);
-                self.doubt_keys(line, keys.iter().map(|key| (line.db, *key)));
+                let may_take = matches!(kind, CommandKind::Script(_)) || takes_free_keys(lock_effect, &line.words);
+                self.doubt_keys(line, keys.iter().map(|key| (line.db, *key)), may_take);
             }
         }
     }
 
-    fn doubt_keys<'k>(&mut self, line: &JournalLine<'_>, keys: impl Iterator<Item = (u32, &'k [u8])>) {
+    fn doubt_keys<'k>(&mut self, line: &JournalLine<'_>, keys: impl Iterator<Item = (u32, &'k [u8])>, may_take: bool) {
         for (db, key) in keys {
-            for effect in unknown_effects(db, [key]) {
+            for effect in unknown_effects(db, [key], may_take) {
                 self.apply(line, &effect);
             }
         }
@@ -405,7 +466,7 @@ impl Auditor {
         let replies = reply_elements(line.reply);
         if queued.is_cut || replies.len() != queued.commands.len() {
             let keys = queued.keys(&self.commands);
-            return self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())));
+            return self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())), false);
         }
         let nested: Vec<NestedCommand<'_>> = queued
             .commands

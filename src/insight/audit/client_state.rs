@@ -46,7 +46,7 @@ pub struct ClientState {
     pub worked_at: i64,
 }
 
-/// A key that a client accessed while it held a lock: the first and the last time, each by its number in the journal and
+/// A key that a client accessed while it held a lock: the first and the last time, each by its place in the order and
 /// in microseconds on the server's clock.
 #[derive(Clone, Debug)]
 pub struct KeyAccess {
@@ -60,7 +60,7 @@ impl KeyAccess {
         self.db == db && *self.key == *key
     }
 
-    /// Whether one of the accesses lies between two numbers of the journal, and not after a time.
+    /// Whether one of the accesses lies between two places in the order, and not after a time.
     pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
         self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
     }

@@ -18,6 +18,9 @@ pub struct JournalRef {
     /// The earliest real time at which it may have taken effect: before `real` only of a command to an upstream server,
     /// of which it is known when it was sent, and when its reply came.
     pub earliest: i64,
+    /// Its place in the order in which commands took effect, as far as it is known: the same as `seq`, unless replies of an
+    /// upstream server came in another order.
+    pub place: u64,
     /// The client that sent it; 0 if none did.
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.

@@ -26,6 +26,10 @@ pub struct JournalLine<'a> {
     pub order: EffectOrder,
     /// Whether it is unknown when it took effect, relative to other commands on the same keys.
     pub is_unplaced: bool,
+    /// Whether it changed nothing, and may have taken effect at several places in the order.
+    pub is_loose: bool,
+    /// Its place in the order in which commands took effect, as far as that is known.
+    pub place: u64,
     pub client: u64,
     pub db: u32,
     pub event: Option<EventKind>,
@@ -68,6 +72,8 @@ impl<'a> JournalLine<'a> {
             earliest: earliest(record.sent(), record.real),
             order: record.order,
             is_unplaced: false,
+            is_loose: false,
+            place: record.seq,
             client: record.client,
             db: record.db,
             event: record.event,
@@ -93,6 +99,8 @@ impl<'a> JournalLine<'a> {
                 earliest: earliest(entry.sent, entry.real),
                 order: entry.order,
                 is_unplaced: false,
+                is_loose: false,
+                place: entry.seq,
                 client: entry.client,
                 db: entry.db,
                 event: None,
@@ -112,6 +120,8 @@ impl<'a> JournalLine<'a> {
                 earliest: plausible(event.real),
                 order: EffectOrder::Total,
                 is_unplaced: false,
+                is_loose: false,
+                place: event.seq,
                 client: event.client,
                 db: event.key.as_ref().map_or(0, |(db, _)| *db),
                 event: Some(event.kind),
@@ -126,6 +136,14 @@ impl<'a> JournalLine<'a> {
                 is_cut: false,
                 origin,
             },
+        }
+    }
+
+    /// The line with all that it borrows.
+    pub fn to_item(&self) -> Item {
+        match self.origin {
+            Origin::Memory(seen) => seen.item(),
+            Origin::File(item) => item.clone(),
         }
     }
 

@@ -33,6 +33,12 @@ pub trait AuditedServer: Send + Sync {
     /// The time on its clock and the real time, in microseconds since 1970.
     fn now(&self) -> (i64, i64);
 
+    /// When the oldest command was sent to an upstream server that it has not answered yet, in microseconds of real time.
+    /// Commands that may block do not count.
+    fn oldest_in_flight(&self) -> Option<i64> {
+        None
+    }
+
     /// Begins to keep a journal, if it does not yet.
     fn begin_journal(&self);
 }
@@ -83,6 +89,8 @@ struct BacklogLimits {
 /// An auditor that has processed all records.
 pub struct Lookahead {
     pub auditor: Auditor,
+    /// A copy that has decided the places of the lines that wait for others, if there are any.
+    settled: Option<Auditor>,
     /// By server.
     cursors: Vec<Cursor>,
     /// The real time of the last record.
@@ -152,6 +160,9 @@ impl LiveState {
             }
         };
         held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
+        if all {
+            self.committed.settle(i64::MAX);
+        }
     }
 
     /// Commits records until as many are left of each server as the limits allow, or until the next one was cut off.
@@ -233,7 +244,7 @@ impl LiveState {
         let continues = self.lookahead.as_ref().is_some_and(|lookahead| lookahead.continues(&held));
         let mut lookahead = match self.lookahead.take().filter(|_| continues) {
             Some(lookahead) => lookahead,
-            None => Lookahead { auditor: self.committed.clone(), cursors: Vec::new(), real: i64::MIN },
+            None => Lookahead { auditor: self.committed.clone(), settled: None, cursors: Vec::new(), real: i64::MIN },
         };
         let mut records = match continues {
             true => MergedRecords::new(&held, PORTION, |at, held| {
@@ -255,7 +266,15 @@ impl LiveState {
         for (at, held) in &held {
             (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (held.written(), held.revisions());
         }
-        &self.lookahead.insert(lookahead).auditor
+        lookahead.settled = lookahead.auditor.has_waiting_lines().then(|| {
+            // What an upstream server has not answered yet may have taken effect before what it has.
+            let in_flight = servers.iter().filter_map(|(_, server)| server.oldest_in_flight());
+            let mut settled = lookahead.auditor.clone();
+            settled.settle(in_flight.min().map_or(i64::MAX, |oldest| oldest - 1));
+            settled
+        });
+        let lookahead = self.lookahead.insert(lookahead);
+        lookahead.settled.as_ref().unwrap_or(&lookahead.auditor)
     }
 
     /// Whether the look-ahead would have to begin anew for few new records.

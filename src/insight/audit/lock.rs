@@ -12,7 +12,7 @@ use super::lock_reason::{LockReason, LockReasons, is_named_lock};
 use super::timestamp::Timestamp;
 
 /// The key of a lock, with its server and database.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     pub server: u16,
     pub db: u32,
@@ -273,6 +273,18 @@ impl Hold {
         // A key can still be read in the millisecond of its deadline.
         let server = self.deadline.map(|deadline| deadline.saturating_add(1).saturating_mul(1000));
         own.into_iter().chain(server).min()
+    }
+
+    /// How many milliseconds earlier the deadline may be: the command that gave it took effect some time in an interval.
+    pub fn slack(&self) -> i64 {
+        let last = self.extended.as_ref().unwrap_or(&self.acquired);
+        last.real.div_euclid(1000) - last.earliest.div_euclid(1000)
+    }
+
+    /// Whether the time of the hold may be over at this time, if the deadline is as early as it may be.
+    pub fn may_be_over(&self, at: i64, real: i64) -> bool {
+        self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - self.slack())
+            || self.timestamp.is_some_and(|timestamp| timestamp.is_past(at, real))
     }
 
     /// Whether the time of the hold is over.

@@ -111,6 +111,7 @@ impl LockTracker<'_> {
             at,
             real,
             earliest: real,
+            place: now.place,
             client: 0,
             name: Arc::from(""),
             line: Arc::from("(the lock expired)"),

@@ -181,14 +181,13 @@ pub fn concluded_effects<'a>(
 }
 
 /// What a command may have done of which only the words are known, and perhaps not all of them.
-pub fn unknown_effects<'a>(db: u32, keys: impl IntoIterator<Item = &'a [u8]>) -> KeyEffects<'a> {
-    let unknown =
-        |key| KeyEffect { db, key, effect: Effect::Unknown { may_take: false }, precondition: Precondition::None };
+pub fn unknown_effects<'a>(db: u32, keys: impl IntoIterator<Item = &'a [u8]>, may_take: bool) -> KeyEffects<'a> {
+    let unknown = |key| KeyEffect { db, key, effect: Effect::Unknown { may_take }, precondition: Precondition::None };
     keys.into_iter().map(unknown).collect()
 }
 
 /// Whether a command sets keys that are free, and no others.
-fn takes_free_keys(kind: LockEffect, words: &[&[u8]]) -> bool {
+pub fn takes_free_keys(kind: LockEffect, words: &[&[u8]]) -> bool {
     match kind {
         LockEffect::SetIfAbsent => true,
         LockEffect::SetByOptions => SetOptions::of(words.get(3..).unwrap_or_default()).condition == Condition::Absent,

@@ -10,7 +10,7 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. The auditor: `key_transfer`, `work_after_loss`, [`auditor`]; on running servers: `record_merge`, `live_state`,
+//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `effect_order`, [`auditor`]; on running servers: `record_merge`, `live_state`,
 //!    `live_audit`.
 //! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
@@ -28,6 +28,7 @@ mod command_effects;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
+mod effect_order;
 mod explanation;
 mod finding;
 mod finding_collector;

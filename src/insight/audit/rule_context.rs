@@ -20,6 +20,8 @@ pub struct RuleContext<'s> {
     pub source: JournalRef,
     /// Whether the command's reply did not reach the client.
     pub is_lost: bool,
+    /// Whether it may have taken effect at several places in the order.
+    pub is_loose: bool,
     /// When the client gets the reply, in microseconds of real time, if that is later than at once.
     pub replied_at: Option<i64>,
     pub clients: &'s mut ClientStates,

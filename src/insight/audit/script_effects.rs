@@ -146,7 +146,7 @@ pub fn effects_without_children<'a>(
     }
     let count = words.get(2).and_then(|word| parse_integer(word)).and_then(|count| usize::try_from(count).ok());
     let keys = words.iter().skip(3).take(count.unwrap_or(0)).copied();
-    unknown_effects(db, keys.chain(named))
+    unknown_effects(db, keys.chain(named), false)
 }
 
 /// The effects of several commands in one step: a key that is set and given its deadline then is set with it, and one

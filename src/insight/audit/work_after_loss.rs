@@ -32,7 +32,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
     for (db, words) in &executed {
         let RequestKeys { keys, writes } = commands.keys(words.as_words());
         for key in keys {
-            if state.locks.find(line.server, *db, key).is_some() {
+            if state.may_be_lock(line.server, *db, key) {
                 continue;
             }
             let Some(client) = state.state_of(line) else { return };
@@ -41,7 +41,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
                 note_write(state, line, key, &access);
             }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
-                client.note_access(*db, key, line.seq, line.at);
+                client.note_access(*db, key, line.place, line.at);
             }
         }
     }
@@ -108,7 +108,7 @@ fn is_held_by(lock: &Lock, client: &ClientIdentity) -> bool {
 fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess, written: i64) -> bool {
     let (hold, until) = match (lock.hold_of(client), lock.past_hold_of(client)) {
         (Some(hold), _) => (hold, i64::MAX),
-        (None, Some(past)) => (&past.hold, past.at),
+        (None, Some(past)) => (&past.hold, past.at.saturating_sub(past.hold.slack() * 1000)),
         (None, None) => return false,
     };
     let loss = match &hold.status {
@@ -119,6 +119,7 @@ fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess, 
     if loss.is_some_and(|loss| loss.real > written) {
         return false;
     }
-    let to = loss.map_or(u64::MAX, |loss| loss.seq);
-    access.is_within(hold.acquired.seq, to, until)
+    let to = loss.map_or(u64::MAX, |loss| loss.place);
+    let until = loss.map_or(until, |loss| until.min(loss.at - (loss.real - loss.earliest)));
+    access.is_within(hold.acquired.place, to, until)
 }

@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use sha1_smol::Sha1;
 
 use super::inference::{ScriptInference, ScriptRequest, ScriptRun};
+use super::known_digests::equivalent_of;
 use crate::base::profile::Profile;
 use crate::powers::{Entry, Outcome};
 use crate::protocol::{OwnedWords, Protocol, Words, split_line};
@@ -94,9 +95,10 @@ impl ScriptKnowledge {
                 self.texts.add(named);
                 self.inference.infer(&request(named, false))
             }
-            Which::EvalSha { .. } => match self.texts.find(named) {
-                Some(source) => self.inference.infer(&request(&source, false)),
-                None => self.inference.infer_without_text(call.reply),
+            Which::EvalSha { .. } => match (self.texts.find(named), equivalent_of(named)) {
+                (Some(source), _) => self.inference.infer(&request(&source, false)),
+                (None, Some(source)) => self.inference.infer(&request(source, false)),
+                (None, None) => self.inference.infer_without_text(call.reply),
             },
             Which::Function { .. } => {
                 let names =
@@ -118,13 +120,20 @@ impl ScriptKnowledge {
 
     /// Fills in what the script of a recorded command did, if that is missing and can be told. Learns from all commands.
     pub fn complete(&mut self, entry: &mut Entry) {
-        if entry.words_missing > 0 || entry.outcome == Outcome::NeverRan {
+        let is_named = |name: &str| entry.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        let runs_script = entry.words.first().is_some_and(|name| self.which(name).is_some());
+        if entry.words_missing > 0
+            || entry.outcome == Outcome::NeverRan
+            || !(runs_script || is_named("SCRIPT") || is_named("FUNCTION"))
+        {
             return;
         }
         let words: OwnedWords = entry.words.iter().collect();
         self.note_command(words.as_words(), &entry.reply);
         let is_whole = entry.reply_length == entry.reply.len() as u64;
-        let is_answered = matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
+        let is_queued = entry.reply == b"+QUEUED\r\n";
+        let is_answered =
+            !is_queued && matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
         if !entry.are_children_unknown || !is_whole || !is_answered {
             return;
         }

@@ -1,11 +1,14 @@
-//! The journal as a file: lines of JSON.
+//! The journal as a file: lines of JSON. The output of MONITOR is read, too.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead};
 use std::path::Path;
 
+use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
+use super::monitor::{MonitorLines, given_name};
 use super::render::rendered;
 use crate::base::files;
 use crate::base::text::utf8_or_escaped;
@@ -96,12 +99,10 @@ struct AnyLine {
     held_after_us: Option<u64>,
     #[serde(default)]
     client: u64,
-    #[serde(default)]
-    name: String,
+    name: Option<String>,
     #[serde(default)]
     address: String,
-    #[serde(default)]
-    db: u32,
+    db: Option<u32>,
     command: Option<Vec<String>>,
     command_hex: Option<Vec<String>>,
     #[serde(default)]
@@ -170,11 +171,16 @@ pub struct RecordedLines<R> {
     line: Vec<u8>,
     number: u64,
     is_over: bool,
+    has_begun: bool,
+    /// If it is no journal but the output of MONITOR.
+    monitor: Option<MonitorLines>,
+    sessions: Sessions,
 }
 
 impl<R: BufRead> RecordedLines<R> {
     pub fn of(input: R) -> Self {
-        Self { input, line: Vec::new(), number: 0, is_over: false }
+        let (line, sessions) = (Vec::new(), Sessions::default());
+        Self { input, line, number: 0, is_over: false, has_begun: false, monitor: None, sessions }
     }
 
     fn read(&mut self) -> io::Result<Option<(u64, Item)>> {
@@ -182,20 +188,34 @@ impl<R: BufRead> RecordedLines<R> {
             self.line.clear();
             let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
             if room == 0 {
-                return Ok(None);
+                return Ok(self.monitor.as_mut().and_then(MonitorLines::finish));
             }
             self.number += 1;
             if self.line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let item = match self.line.len() as u64 == LONGEST_LINE {
-                true => Err(format!("it is longer than {} MB", LONGEST_LINE >> 20)),
-                false => read_line(&self.line),
+            if !self.has_begun {
+                self.has_begun = true;
+                self.monitor = MonitorLines::begin_with(&self.line).then(MonitorLines::default);
+            }
+            let number = self.number;
+            let item = match (self.line.len() as u64 == LONGEST_LINE, &mut self.monitor) {
+                (true, _) => Err(format!("it is longer than {} MB", LONGEST_LINE >> 20)),
+                // Whoever ends MONITOR may cut off its last line.
+                (false, Some(monitor)) => match monitor.take(number, &self.line) {
+                    Err(_) if !self.line.ends_with(b"\n") => Ok(None),
+                    taken => taken,
+                },
+                (false, None) => read_line(&self.line, &mut self.sessions).map(|item| Some((number, item))),
             };
-            return item.map(|item| Some((self.number, item))).map_err(|error| {
-                let text = format!("line {}: {error}", self.number);
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            });
+            match item {
+                Ok(None) => {}
+                Ok(item) => return Ok(item),
+                Err(error) => {
+                    let text = format!("line {number}: {error}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+            }
         }
     }
 }
@@ -213,14 +233,62 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
     }
 }
 
-fn read_line(line: &[u8]) -> Result<Item, String> {
+/// The sessions of clients, for journals that do not say in which database a command ran, or how its client is called.
+#[derive(Default)]
+struct Sessions(HashMap<u64, Session, FixedState>);
+
+#[derive(Default)]
+struct Session {
+    db: u32,
+    name: Vec<u8>,
+}
+
+/// How many sessions are followed.
+const MAX_SESSIONS: usize = 100_000;
+
+impl Sessions {
+    /// Adds to an entry what the commands before it in its session say, and learns from it.
+    fn complete(&mut self, entry: &mut Entry, has_db: bool, has_name: bool) {
+        if has_db && has_name || self.0.len() >= MAX_SESSIONS && !self.0.contains_key(&entry.client) {
+            return;
+        }
+        let session = self.0.entry(entry.client).or_default();
+        if !has_db {
+            entry.db = session.db;
+        }
+        if !has_name {
+            entry.name.clone_from(&session.name);
+        }
+        // A reply that is missing is no error.
+        if entry.reply.starts_with(b"-") || entry.reply == b"+QUEUED\r\n" {
+            return;
+        }
+        let is = |name: &str| entry.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        if is("SELECT") {
+            let given = entry.words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+            session.db = given.unwrap_or(session.db);
+        } else if is("RESET") {
+            session.db = 0;
+        }
+        if let Some(name) = given_name(&entry.words) {
+            session.name = name.to_vec();
+        }
+    }
+}
+
+fn read_line(line: &[u8], sessions: &mut Sessions) -> Result<Item, String> {
     let read: AnyLine = serde_json::from_slice(line).map_err(|error| {
         // The caller adds the number of the line.
         let text = error.to_string();
         text.replace(" at line 1 column ", ", at column ")
     })?;
     match (read.command.is_some(), &read.event) {
-        (true, _) => read.entry().map(|entry| Item::Command(Box::new(entry))),
+        (true, _) => {
+            let (has_db, has_name) = (read.db.is_some(), read.name.is_some());
+            let mut entry = read.entry()?;
+            sessions.complete(&mut entry, has_db, has_name);
+            Ok(Item::Command(Box::new(entry)))
+        }
         (false, Some(_)) => read.event().map(Item::Event),
         (false, None) => Err("there is neither a command nor an event".to_owned()),
     }
@@ -252,9 +320,9 @@ impl AnyLine {
             duration: self.duration_us,
             held_after: self.held_after_us,
             client: self.client,
-            name: self.name.into_bytes(),
+            name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
-            db: self.db,
+            db: self.db.unwrap_or_default(),
             words: words(self.command.unwrap_or_default(), self.command_hex.as_deref())?,
             words_missing: self.command_missing,
             reply_length: self.reply_length.unwrap_or(reply.len() as u64),
@@ -273,7 +341,7 @@ impl AnyLine {
         let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
         let key = match (self.key, &self.key_hex) {
             (None, None) => None,
-            (key, hex) => Some((self.db, bytes(key.unwrap_or_default(), hex.as_deref())?)),
+            (key, hex) => Some((self.db.unwrap_or_default(), bytes(key.unwrap_or_default(), hex.as_deref())?)),
         };
         Ok(Event {
             seq: self.seq,
@@ -281,7 +349,7 @@ impl AnyLine {
             real: self.real_time_us.unwrap_or(self.time_us),
             kind: kind.ok_or_else(|| format!("there is no event '{name}'"))?,
             client: self.client,
-            name: self.name.into_bytes(),
+            name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
             detail: self.detail,
             key,

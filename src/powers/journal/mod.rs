@@ -11,6 +11,7 @@ mod hashed_value;
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 mod monitored_scripts;
+mod monitor;
 mod query;
 mod record;
 mod render;

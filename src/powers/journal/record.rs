@@ -25,6 +25,8 @@ const NOT_HELD: u64 = u64::MAX;
 const NOT_SENT: i64 = i64::MIN;
 /// The offset of the duration in the head.
 const DURATION: usize = 40;
+/// What follows the reply of a command that was passed to an upstream server, without fault, gates and nested commands.
+const REST: usize = 28;
 const HEAD_INSIDE: usize = 32;
 
 /// A command or an event, before it is encoded.
@@ -226,8 +228,15 @@ impl<'a> Record<'a> {
         out.extend_from_slice(stretch);
         out.extend_from_slice(reply);
         let has_children = line.children.is_some_and(|inside| !inside.is_empty());
-        if line.fault.is_some() || !line.gates.is_empty() || has_children || line.sent.is_some() {
+        if line.fault.is_some() || !line.gates.is_empty() || has_children {
             Self::write_rest(line, start, out);
+        } else if let Some(sent) = line.sent {
+            // What `write_rest` would write, in one go: each command that was passed to an upstream server has this.
+            let mut rest = [0; REST];
+            rest[8..16].copy_from_slice(&line.held_after.map_or(NOT_HELD, |held| held.min(NOT_HELD - 1)).to_le_bytes());
+            rest[16..24].copy_from_slice(&sent.to_le_bytes());
+            out.extend_from_slice(&rest);
+            out[start..start + 4].copy_from_slice(&number(size + REST).to_le_bytes());
         }
     }
 

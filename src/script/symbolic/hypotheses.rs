@@ -50,6 +50,10 @@ pub trait World {
     /// Forgets everything, for another run.
     fn reset(&mut self);
 
+    /// Whether the data can make the command fail. That a server refuses a command which `redis.pcall` calls (no permission, no
+    /// memory, a replica) is assumed only if the reply has an error.
+    fn can_fail(&self, words: &[Word]) -> bool;
+
     /// One of the replies that the command can have after all that were given before. `None` if it is not known which those
     /// are.
     fn answer(&mut self, words: &[Word], ask: &mut Choices<'_>) -> Option<Answer>;
@@ -334,7 +338,8 @@ impl Hypotheses<'_> {
             run.abort = Some(Abort::Excluded);
             return None;
         }
-        let mut choices = Choices { run: &mut run, may_fail: self.may_fail || !raising };
+        let may_fail = self.may_fail || !raising && self.world.borrow().can_fail(&words);
+        let mut choices = Choices { run: &mut run, may_fail };
         let reply =
             if choices.fails() { Some(Answer::Error) } else { self.world.borrow_mut().answer(&words, &mut choices) };
         let Some(reply) = reply else {

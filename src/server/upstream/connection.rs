@@ -19,7 +19,7 @@ use crate::base::clock::{Alarm, Clock, real_micros};
 use crate::base::error::plain;
 use crate::clients::session::{Flow, Session, Signal, Wait};
 use crate::clients::stats::add;
-use crate::engine::{Engine, Fibers, FollowedState, Own, PassedQueue, WaitEnd, WaitProgress, Waiting};
+use crate::engine::{Engine, Fibers, FollowedState, Own, PassedQueue, SpareCommands, WaitEnd, WaitProgress, Waiting};
 use crate::protocol::{Dialect, Framer, Protocol, Reply, ReplyScanner};
 use crate::server::node::Node;
 use crate::server::stream::Stream;
@@ -39,6 +39,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         input: vec![0; READ],
         spare: Vec::new(),
+        commands: SpareCommands::default(),
         fibers: Fibers::default(),
     });
 }
@@ -47,6 +48,7 @@ pub(super) struct Scratch {
     input: Vec<u8>,
     /// Buffers for reuse.
     pub(super) spare: Vec<Vec<u8>>,
+    pub(super) commands: SpareCommands,
     pub(super) fibers: Fibers,
 }
 

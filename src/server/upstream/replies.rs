@@ -17,6 +17,7 @@ impl ProxyConnection {
             return self.to_client.push(data, &mut scratch.spare);
         }
         let now = real_micros();
+        self.engine.begin_batch(&mut self.session, &mut scratch.fibers);
         // Where the bytes begin that pass with the next ones, and where the next reply begins or goes on.
         let (mut begin, mut at) = (0, 0);
         while at < data.len() && self.is_raw != Raw::All {
@@ -153,7 +154,7 @@ impl ProxyConnection {
         }
         self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(reply), now);
         let is_intercepted = command.is_intercepted;
-        self.passed.give_back(command);
+        scratch.commands.give_back(command);
         if is_intercepted && matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Upstream)) {
             self.end_wait(WaitEnd::Passed(reply.to_vec()), scratch);
         }

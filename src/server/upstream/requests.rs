@@ -116,7 +116,7 @@ impl ProxyConnection {
         if hooks.path() == HookPath::All || self.session.in_flight.is_intercepted() {
             return self.intercept(request, scratch);
         }
-        self.pass_on(&request)
+        self.pass_on(&request, scratch)
     }
 
     /// Runs a command of the test powers, which the server never sees, once all commands before it have their replies.
@@ -173,7 +173,7 @@ impl ProxyConnection {
         }
         let has_reply = self.note_passing(follows, words);
         let is_ordered = self.session.in_flight.trace.is_ordered;
-        self.passed.push(words, |command| {
+        self.passed.push(words, &mut scratch.commands, |command| {
             (command.row, command.follows, command.sent) = (row, follows, read_at);
             (command.is_intercepted, command.is_ordered) = (true, is_ordered);
         });
@@ -183,7 +183,7 @@ impl ProxyConnection {
 
     /// A command that no hook intercepts.
     #[inline]
-    fn pass_on(&mut self, request: &Request<'_>) -> Course {
+    fn pass_on(&mut self, request: &Request<'_>, scratch: &mut Scratch) -> Course {
         let Request { words, resolved, read_at } = request;
         let follows = self.follows(resolved, *words);
         let is_journaled = self.engine.instance.active_hooks.has(Hook::Journal);
@@ -200,7 +200,7 @@ impl ProxyConnection {
             // What is queued is known when it has its replies.
             return Course::Hold;
         }
-        let row = self.engine.table.row_of(*words);
+        let row = resolved.as_ref().map_or_else(|_| self.engine.table.row_of(*words), |known| Some(known.row()));
         let turn = self.engine.take_turn(&self.session, row, *words, self.in_multi);
         if turn == Turn::Wait {
             return Course::Hold;
@@ -223,7 +223,7 @@ impl ProxyConnection {
             (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
         };
         if has_reply {
-            self.passed.push(*words, describe);
+            self.passed.push(*words, &mut scratch.commands, describe);
         } else {
             let mut command = PassedCommand { words: words.into_owned(), ..PassedCommand::default() };
             describe(&mut command);

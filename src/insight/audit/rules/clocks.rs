@@ -14,6 +14,8 @@ use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
 /// How many microseconds clocks may differ without a finding.
 const TOLERANCE: i64 = 2_000_000;
+/// How long an interval may be at most in which a claim was made.
+const VAGUE: i64 = 10_000;
 /// How many clients' claims are remembered of each lock.
 const MAX_CLAIMS: usize = 4;
 
@@ -87,7 +89,9 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
 fn read_time(read: &LockRead) -> Option<(Timestamp, bool)> {
     let value = read.value.as_deref()?;
     let timestamp = Timestamp::in_value(value, read.source.at, read.source.real)?;
-    Some((timestamp, timestamp.left(read.source.at, read.source.real) < 0))
+    // At the earliest, in doubt.
+    let at = read.source.at - (read.source.real - read.source.earliest);
+    Some((timestamp, timestamp.left(at, read.source.earliest) < 0))
 }
 
 /// Whether two units mean the same to a client that compares numbers. Seconds with a fraction are seconds.
@@ -135,6 +139,10 @@ fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Times
 fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Timestamp) {
     let Some(actor) = context.actor.cloned() else { return };
     let source = context.source.clone();
+    // When it was written is not known well enough.
+    if source.real - source.earliest > VAGUE {
+        return;
+    }
     let new = Claim {
         client: actor,
         by_server: timestamp.micros - source.at,
@@ -326,7 +334,7 @@ fn taken_after_deletion(context: &mut RuleContext<'_>, state: &mut ClocksState, 
         let its = client.last_read_of(id)?;
         (its.times_taken == read.times_taken && its.value == read.value).then_some(its)
     });
-    let rival = rival.min_by_key(|its| its.source.seq).map(|its| its.source.clone());
+    let rival = rival.min_by_key(|its| its.source.place).map(|its| its.source.clone());
     let key = quoted(context.lock);
     let mut evidence = vec![read.source.shows("found the lock stale")];
     let (severity, danger) = match &rival {

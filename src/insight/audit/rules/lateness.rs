@@ -161,7 +161,7 @@ fn came_back(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &Pa
 }
 
 fn overran(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, now: Evidence) {
-    let acquired = past.hold.acquired.seq;
+    let acquired = past.hold.acquired.place;
     if state.last_overrun >= acquired {
         return;
     }

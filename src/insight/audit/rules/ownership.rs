@@ -335,7 +335,7 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
         }
         foreign_release(context, hold, earlier, severity);
         let looked = read.filter(|read| {
-            read.value.as_deref() == Some(&*earlier.hold.token) && read.source.seq > earlier.hold.acquired.seq
+            read.value.as_deref() == Some(&*earlier.hold.token) && read.source.place > earlier.hold.acquired.place
         });
         if let Some(read) = looked.filter(|_| severity == Severity::Error) {
             get_then_delete(context, &earlier.hold, read, Some(hold));
@@ -477,8 +477,9 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
         return;
     }
     let since = context.lock.holds.iter().chain(context.lock.past_holds.iter().map(|past| &past.hold));
-    let since = since.filter(|other| other.acquired.seq > source.seq && !other.client.is_same_connection(&hold.client));
-    let new = since.min_by_key(|other| other.acquired.seq).cloned();
+    let since =
+        since.filter(|other| other.acquired.place > source.place && !other.client.is_same_connection(&hold.client));
+    let new = since.min_by_key(|other| other.acquired.place).cloned();
     // Without a token the client may mean a later lock.
     if token.is_none() && new.is_some() {
         return;
@@ -517,7 +518,7 @@ fn looked_too_early(context: &mut RuleContext<'_>, actor: &ClientIdentity, token
     let Some(read) = client.last_read_of(&context.lock.id).cloned() else { return };
     let is_late = |past: &&PastHold| past.end == HoldEnd::Expired && !is_retrying(context.lock, actor, &past.hold);
     let Some(past) = context.lock.past_hold_of(actor).filter(is_late) else { return };
-    if read.value.as_deref() == Some(&*past.hold.token) && read.source.seq > past.hold.acquired.seq {
+    if read.value.as_deref() == Some(&*past.hold.token) && read.source.place > past.hold.acquired.place {
         let hold = past.hold.clone();
         get_then_delete(context, &hold, &read, None);
     }

@@ -50,7 +50,7 @@ pub fn is_pooled(context: &RuleContext<'_>) -> bool {
 fn refusal(lock: &Lock, actor: &ClientIdentity, hold: &Hold, read: Option<&LockRead>) -> Option<Evidence> {
     let waiter = lock.waiters.iter().find(|waiter| waiter.client.is_same_connection(actor))?;
     let is_outdated = |read: &LockRead| read.value.as_deref().is_some_and(|value| *value != *hold.token);
-    let shows = waiter.last.seq > hold.acquired.seq || read.is_some_and(is_outdated);
+    let shows = waiter.last.place > hold.acquired.place || read.is_some_and(is_outdated);
     shows.then(|| waiter.last.shows("was refused"))
 }
 
@@ -77,5 +77,5 @@ pub fn expired_while_held(context: &RuleContext<'_>, past: &PastHold) -> bool {
 /// Whether a client has tried to get the lock anew since a hold: what it does then is not about that hold.
 pub fn is_retrying(lock: &Lock, client: &ClientIdentity, hold: &Hold) -> bool {
     let own = lock.waiters.iter().find(|waiter| waiter.client.is_same_connection(client));
-    own.is_some_and(|waiter| waiter.first.seq > hold.acquired.seq)
+    own.is_some_and(|waiter| waiter.first.place > hold.acquired.place)
 }

@@ -77,9 +77,11 @@ fn renewed(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
             is_own: true,
         })
     });
+    // The least and the most that may lie between.
+    let (width, before) = (source.real - source.earliest, renewals.last.real - renewals.last.earliest);
     let gap = source.at - renewals.last.at;
     renewals.count += 1;
-    (renewals.least, renewals.most) = (renewals.least.min(gap), renewals.most.max(gap));
+    (renewals.least, renewals.most) = (renewals.least.min(gap - width), renewals.most.max(gap + before));
     renewals.is_own &= is_own;
     if work == renewals.work {
         renewals.idle += 1;

@@ -1,0 +1,461 @@
+//! redouble in front of redis-server, beside the server alone, a plain relay of bytes, and twemproxy.
+//!
+//! `make bench` runs all of it. `ONLY=load`, `ONLY=idle` or `ONLY=subscriber` runs one part, `ONLY="16 per trip"` the loads with
+//! that in their title; `ROUNDS=9` repeats the loads more often. twemproxy is measured if `nutcracker` is on the PATH. All are in front of one and the same redis-server. Every round
+//! measures each of them in turn, so that drift affects all alike, and medians are printed. Nothing is pinned to a processor:
+//! a server, what stands in front of it and the load are three processes.
+//!
+//! The load comes from `redis-benchmark`. The figure that matters is processor time per request, of the server and of what
+//! stands in front of it: with as many processes as processors, throughput and latency follow from it.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+
+use std::error::Error;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const VALUE: usize = 64;
+
+struct Load {
+    title: &'static str,
+    requests: u64,
+    per_trip: u32,
+    clients: u32,
+    command: &'static [&'static str],
+}
+
+const SET: &[&str] = &["SET", "key:__rand_int__", "{value}"];
+const GET: &[&str] = &["GET", "key:__rand_int__"];
+
+const LOADS: &[Load] = &[
+    Load { title: "SET, 1 per trip", requests: 100_000, per_trip: 1, clients: 50, command: SET },
+    Load { title: "GET, 1 per trip", requests: 100_000, per_trip: 1, clients: 50, command: GET },
+    Load { title: "SET, 16 per trip", requests: 800_000, per_trip: 16, clients: 50, command: SET },
+    Load { title: "GET, 16 per trip", requests: 800_000, per_trip: 16, clients: 50, command: GET },
+    Load { title: "GET, 1 per trip, 1 client", requests: 20_000, per_trip: 1, clients: 1, command: GET },
+];
+
+/// The clients that do nothing, if the limit of open files allows them.
+const IDLE: usize = 10_000;
+/// What is published to a subscriber that does not read.
+const PUBLISHED: usize = 1 << 30;
+const MESSAGE: usize = 1 << 20;
+
+/// What the load is sent to.
+struct Front {
+    name: &'static str,
+    port: u16,
+    /// Nothing, if it is the server.
+    process: Option<Process>,
+}
+
+fn main() -> Outcome<()> {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    if let (Some("relay"), Some(port), Some(server)) = (arguments.next().as_deref(), arguments.next(), arguments.next())
+    {
+        return relay(port.parse()?, server.parse()?);
+    }
+    let loads: Vec<&Load> = LOADS.iter().filter(|load| is_wanted("load") || is_wanted(load.title)).collect();
+    if !loads.is_empty() {
+        compare_loads(&loads)?;
+    }
+    if is_wanted("idle") {
+        compare_idle()?;
+    }
+    if is_wanted("subscriber") {
+        compare_subscribers()?;
+    }
+    Ok(())
+}
+
+fn is_wanted(part: &str) -> bool {
+    std::env::var("ONLY").map_or(true, |only| part.contains(&only))
+}
+
+/// Copies bytes in both directions between each client and a connection of its own to the server, on one thread.
+fn relay(port: u16, server: u16) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+        loop {
+            let (mut client, _) = listener.accept().await?;
+            client.set_nodelay(true)?;
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(("127.0.0.1", server)).await?;
+                server.set_nodelay(true)?;
+                tokio::io::copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    })
+}
+
+/// A redis-server, and everything that can stand in front of it.
+struct Deployment {
+    server: Process,
+    fronts: Vec<Front>,
+    /// Of twemproxy.
+    settings: PathBuf,
+}
+
+impl Deployment {
+    fn start() -> Outcome<Self> {
+        let server_port = free_port()?;
+        let at = server_port.to_string();
+        let redis = ["redis-server", "--port", &at, "--save", "", "--appendonly", "no", "--maxclients", "60000"];
+        let server = Process::start(&redis, server_port)?;
+        let settings = std::env::temp_dir().join(format!("redouble-twemproxy-{}.yml", std::process::id()));
+        let mut deployment = Self { server, fronts: Vec::new(), settings };
+        deployment.fronts.push(Front { name: "direct", port: server_port, process: None });
+
+        let this = std::env::current_exe()?.to_string_lossy().into_owned();
+        let port = free_port()?;
+        deployment.add("relay of bytes", port, &[&this, "relay", &port.to_string(), &at])?;
+
+        if Command::new("nutcracker").arg("--version").stderr(Stdio::null()).status().is_ok() {
+            let (port, statistics) = (free_port()?, free_port()?.to_string());
+            let pool = format!("listen: 127.0.0.1:{port}\n  redis: true\n  servers:\n   - 127.0.0.1:{at}:1\n");
+            fs::write(&deployment.settings, format!("pool:\n  {pool}"))?;
+            let path = deployment.settings.to_string_lossy().into_owned();
+            let words = ["nutcracker", "-c", &path, "-a", "127.0.0.1", "-s", &statistics, "-o", "/dev/null"];
+            deployment.add("twemproxy", port, &[&words[..], &["-p", &format!("{path}.pid")]].concat())?;
+        } else {
+            println!("twemproxy is not measured: nutcracker is not on the PATH.");
+        }
+        for (name, settings) in REDOUBLE {
+            let port = free_port()?;
+            let (url, port_text) = (format!("redis://127.0.0.1:{at}"), port.to_string());
+            let words = [env!("CARGO_BIN_EXE_redouble"), "--port", &port_text, "--upstream", &url];
+            if let Err(error) = deployment.add(name, port, &[&words[..], settings, &["--maxclients", "20000"]].concat())
+            {
+                println!("{name} is not measured: {error}");
+            }
+        }
+        Ok(deployment)
+    }
+
+    fn add(&mut self, name: &'static str, port: u16, words: &[&str]) -> Outcome<()> {
+        let process = Process::start(words, port)?;
+        self.fronts.push(Front { name, port, process: Some(process) });
+        Ok(())
+    }
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.settings);
+    }
+}
+
+/// What redouble is told beside the address of the server.
+const REDOUBLE: [(&str, &[&str]); 4] = [
+    ("redouble", &[]),
+    ("redouble --journal yes", &["--journal", "yes"]),
+    ("redouble --audit yes", &["--audit", "yes"]),
+    ("redouble --audit yes --upstream-order exact", &["--audit", "yes", "--upstream-order", "exact"]),
+];
+
+fn free_port() -> Outcome<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// What one load has shown.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    per_second: f64,
+    /// Microseconds of processor time per request.
+    front: f64,
+    server: f64,
+    /// Microseconds from a trip's first byte to its last reply.
+    half: f64,
+    most: f64,
+}
+
+fn compare_loads(loads: &[&Load]) -> Outcome<()> {
+    let deployment = Deployment::start()?;
+    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
+    for load in loads {
+        let mut seen = vec![Vec::new(); deployment.fronts.len()];
+        for _ in 0..rounds {
+            for (front, seen) in deployment.fronts.iter().zip(&mut seen) {
+                seen.push(deployment.take(front, load)?);
+            }
+        }
+        println!("{}, {} connections", load.title, load.clients);
+        println!(
+            "    {:43} {:>10} {:>5} {:>13} {:>22} {:>8} {:>6} {:>7}",
+            "", "requests/s", "of", "lowest to", "CPU µs/request", "both", "p50", "p99"
+        );
+        println!(
+            "    {:43} {:>10} {:>5} {:>13} {:>14} {:>7} {:>8} {:>6} {:>7}",
+            "median of all rounds", "", "direct", "highest", "in front", "server", "of direct", "µs", "µs"
+        );
+        let medians: Vec<Seen> = seen.iter().map(|rounds| medians(rounds)).collect();
+        for ((front, rounds), one) in deployment.fronts.iter().zip(&seen).zip(&medians) {
+            let base = &medians[0];
+            let rates = || rounds.iter().map(|seen| seen.per_second / 1000.0);
+            let (least, most) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
+            println!(
+                "    {:43} {:10.0} {:5.2} {least:5.0}-{most:4.0} k {:14.2} {:7.2} {:8.2} {:6.0} {:7.0}",
+                front.name,
+                one.per_second,
+                one.per_second / base.per_second,
+                one.front,
+                one.server,
+                (one.front + one.server) / base.server,
+                one.half,
+                one.most
+            );
+        }
+        print_ratios(&deployment.fronts, &medians);
+    }
+    Ok(())
+}
+
+/// What the proxy adds to a median latency, compared with what a relay adds; and what the journal costs.
+fn print_ratios(fronts: &[Front], medians: &[Seen]) {
+    let of = |name: &str| fronts.iter().position(|front| front.name == name).map(|at| medians[at]);
+    let (Some(relay), Some(redouble), direct) = (of("relay of bytes"), of("redouble"), medians[0]) else { return };
+    let added = |one: Seen| one.half - direct.half;
+    println!(
+        "    added to p50, in what the relay adds: {:.2}; CPU of redouble, in that of the relay: {:.2}",
+        added(redouble) / added(relay),
+        redouble.front / relay.front
+    );
+    let whole = |one: Seen| one.front + one.server;
+    for name in REDOUBLE.iter().skip(1).map(|(name, _)| *name) {
+        if let Some(armed) = of(name) {
+            println!(
+                "    {name}, in what redouble takes with nothing armed: CPU {:.2}, with the server's {:.2}; p50 {:.2}",
+                armed.front / redouble.front,
+                whole(armed) / whole(redouble),
+                armed.half / redouble.half
+            );
+        }
+    }
+}
+
+fn medians(rounds: &[Seen]) -> Seen {
+    let of = |figure: fn(&Seen) -> f64| median(rounds.iter().map(figure).collect());
+    Seen {
+        per_second: of(|seen| seen.per_second),
+        front: of(|seen| seen.front),
+        server: of(|seen| seen.server),
+        half: of(|seen| seen.half),
+        most: of(|seen| seen.most),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl Deployment {
+    fn take(&self, front: &Front, load: &Load) -> Outcome<Seen> {
+        let spent = |process: Option<&Process>| process.map_or(Ok(0.0), Process::processor_seconds);
+        let before = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
+        let output = Command::new("redis-benchmark")
+            .args(["-p", &front.port.to_string(), "-n", &load.requests.to_string(), "--csv", "-r", "100000"])
+            .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
+            .args(load.command.iter().map(|word| word.replace("{value}", &"v".repeat(VALUE))))
+            .output()?;
+        let after = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().last().unwrap_or_default();
+        // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
+        let figures: Vec<f64> = line.split(',').filter_map(|field| field.trim_matches('"').parse().ok()).collect();
+        let [per_second, _, _, half, _, most, _] = figures[..] else {
+            return Err(format!("redis-benchmark on {} said: {text}", front.name).into());
+        };
+        let per_request = |seconds: f64| seconds / load.requests as f64 * 1e6;
+        Ok(Seen {
+            per_second,
+            front: per_request(after.0 - before.0),
+            server: per_request(after.1 - before.1),
+            half: half * 1e3,
+            most: most * 1e3,
+        })
+    }
+}
+
+fn compare_idle() -> Outcome<()> {
+    // Each front has two sockets of a client, this process one.
+    let clients = IDLE.min((allow_files()? as usize - 100) / 2);
+    println!("{clients} clients that are idle after one GET, resident memory for each in KB");
+    let get = request(&[b"GET", b"nothing"]);
+    for index in 0.. {
+        // A front of its own, so that nothing is left of the one before.
+        let deployment = Deployment::start()?;
+        let Some(front) = deployment.fronts.get(index) else { break };
+        // Whatever is allocated at the first command is no client's.
+        exchange(&mut connect(front.port)?, &get)?;
+        let resident = |process: Option<&Process>| process.map_or(Ok(0.0), Process::resident);
+        let before = (resident(front.process.as_ref())?, resident(Some(&deployment.server))?);
+        let mut idle = Vec::with_capacity(clients);
+        for _ in 0..clients {
+            let mut client = connect(front.port)?;
+            exchange(&mut client, &get)?;
+            idle.push(client);
+        }
+        let after = (resident(front.process.as_ref())?, resident(Some(&deployment.server))?);
+        let each = |bytes: f64| bytes / clients as f64 / 1024.0;
+        println!(
+            "    {:43} {:6.2} in front {:6.2} server",
+            front.name,
+            each(after.0 - before.0),
+            each(after.1 - before.1)
+        );
+    }
+    Ok(())
+}
+
+/// Raises the limit of open files as far as possible, for this process and those that it starts.
+fn allow_files() -> Outcome<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(1 << 20);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?;
+    Ok(most)
+}
+
+/// One client subscribes and never reads, another publishes, a third measures its own round trips.
+fn compare_subscribers() -> Outcome<()> {
+    println!("{} MB published to a subscriber that never reads", PUBLISHED >> 20);
+    let deployment = Deployment::start()?;
+    for front in deployment.fronts.iter().filter(|front| front.name != "twemproxy") {
+        let resident = || front.process.as_ref().map_or(Ok(0.0), Process::resident);
+        let before = resident()?;
+        let quiet = trips(front.port, &AtomicBool::new(false), 2_000)?;
+        let mut subscriber = connect(front.port)?;
+        exchange(&mut subscriber, &request(&[b"SUBSCRIBE", b"news"]))?;
+        let (is_over, mut most, mut closed_after) = (AtomicBool::new(false), before, None);
+        let busy = std::thread::scope(|scope| -> Outcome<Vec<f64>> {
+            let reader = scope.spawn(|| trips(front.port, &is_over, usize::MAX).map_err(|error| error.to_string()));
+            let mut publish = || -> Outcome<()> {
+                // Straight to the server, so that this load does not pass the proxy.
+                let mut publisher = connect(deployment.fronts[0].port)?;
+                let message = request(&[b"PUBLISH", b"news", &vec![b'm'; MESSAGE]]);
+                for number in 0..PUBLISHED / MESSAGE {
+                    if exchange(&mut publisher, &message)?.starts_with(b":0") && closed_after.is_none() {
+                        closed_after = Some(number);
+                    }
+                    most = resident()?.max(most);
+                }
+                Ok(())
+            };
+            let published = publish();
+            is_over.store(true, Ordering::Relaxed);
+            published?;
+            Ok(reader.join().map_err(|_| "the reader has panicked")??)
+        })?;
+        let closed = closed_after.map_or("never".to_owned(), |messages| format!("after {messages} MB"));
+        println!(
+            "    {:43} grows by at most {:5.2} MB; the server closes it {closed}; a GET of another client p50 {:.0} µs, \
+             before {:.0} µs",
+            front.name,
+            (most - before) / f64::from(1 << 20),
+            median(busy),
+            median(quiet)
+        );
+    }
+    Ok(())
+}
+
+/// Sends GETs, one after the other, and returns how many microseconds each took.
+fn trips(port: u16, is_over: &AtomicBool, most: usize) -> Outcome<Vec<f64>> {
+    let mut client = connect(port)?;
+    let get = request(&[b"GET", b"nothing"]);
+    let mut times = Vec::new();
+    while !is_over.load(Ordering::Relaxed) && times.len() < most {
+        let began = Instant::now();
+        exchange(&mut client, &get)?;
+        times.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(times)
+}
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+fn connect(port: u16) -> Outcome<TcpStream> {
+    let client = TcpStream::connect(("127.0.0.1", port))?;
+    client.set_nodelay(true)?;
+    Ok(client)
+}
+
+/// Sends a request and reads the reply, which is short and arrives at once.
+fn exchange(client: &mut TcpStream, bytes: &[u8]) -> Outcome<Vec<u8>> {
+    client.write_all(bytes)?;
+    let mut answer = vec![0; 256];
+    let length = client.read(&mut answer)?;
+    if length == 0 {
+        return Err("the connection was closed".into());
+    }
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// A process that serves a port, killed when it is dropped.
+struct Process(Child);
+
+impl Process {
+    fn start(words: &[&str], port: u16) -> Outcome<Self> {
+        let began = Instant::now();
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut process = Self(child);
+        while !connect(port).is_ok_and(|mut client| exchange(&mut client, PING).is_ok()) {
+            if let Some(status) = process.0.try_wait()? {
+                return Err(format!("{} ended with {status} before it answered", words[0]).into());
+            }
+            if began.elapsed() > Duration::from_secs(20) {
+                return Err(format!("{} did not answer in 20 s", words[0]).into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(process)
+    }
+
+    fn processor_seconds(&self) -> Outcome<f64> {
+        /// Linux's unit of processor time in `/proc`, on every architecture.
+        const TICKS_PER_SECOND: f64 = 100.0;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        Ok((fields[11].parse::<f64>()? + fields[12].parse::<f64>()?) / TICKS_PER_SECOND)
+    }
+
+    fn resident(&self) -> Outcome<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).ok_or("no VmRSS")?;
+        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no figure in VmRSS")?.parse()?;
+        Ok(kilobytes * 1024.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
