@@ -38,6 +38,7 @@ impl Level {
 enum Sink {
     Nowhere,
     Output,
+    Errors,
     File(File),
 }
 
@@ -60,6 +61,13 @@ impl Log {
     /// Writes to standard output.
     pub fn output() -> Self {
         Self::to(Sink::Output)
+    }
+
+    /// Writes warnings to standard error.
+    pub fn warnings() -> Self {
+        let log = Self::to(Sink::Errors);
+        log.set_least(Level::Warning as u8);
+        log
     }
 
     /// Appends to a file.
@@ -117,6 +125,7 @@ impl Log {
                 let mut output = io::stdout().lock();
                 output.flush().and_then(|()| self.write_unless_stuck(output.as_fd(), line))
             }
+            Sink::Errors => self.write_unless_stuck(io::stderr().lock().as_fd(), line),
             Sink::File(file) => self.write_unless_stuck(file.as_fd(), line),
         };
     }

@@ -31,6 +31,7 @@ pub(super) enum Invocation {
     Serve(ConfigSources),
     Run(CommandRun),
     Explore(CommandRun),
+    Record(CommandRun),
     Audit(JournalFiles),
     Report(JournalFiles),
     /// The words that are to be codes of findings; all codes are listed if there are none.
@@ -39,12 +40,12 @@ pub(super) enum Invocation {
     UsageError(Subcommand, String),
 }
 
-/// `redouble run|explore [FLAGS] -- COMMAND [ARGUMENTS]`
+/// `redouble run|explore|record [FLAGS] -- COMMAND [ARGUMENTS]`
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CommandRun {
     pub options: Options,
     pub config: ConfigSources,
-    /// The command with its arguments; never empty.
+    /// The command with its arguments; empty only for `record` without one.
     pub command: Vec<OsString>,
     /// The arguments that a replay of an order needs, too: all but those that say which orders are tried.
     pub replay_arguments: Vec<OsString>,
@@ -76,6 +77,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Invocation {
     let parsed = match subcommand {
         Subcommand::Run => parse_command_run(subcommand, rest, Invocation::Run),
         Subcommand::Explore => parse_command_run(subcommand, rest, Invocation::Explore),
+        Subcommand::Record => parse_command_run(subcommand, rest, Invocation::Record),
         Subcommand::Audit => parse_journal_files(subcommand, rest, Invocation::Audit),
         Subcommand::Report => parse_journal_files(subcommand, rest, Invocation::Report),
         Subcommand::Explain => parse_explain(rest),
@@ -202,9 +204,13 @@ fn parse_command_run(
     let mut first_word: Option<usize> = None;
     // The flag of the subcommand that was read last, unless something of the server's stands behind it.
     let mut last_flag: Option<&'static Flag> = None;
+    let mut has_dashes = false;
     let command = loop {
         let rest = &arguments[arguments.len() - parser.remaining()..];
         let Some((argument, behind)) = rest.split_first() else {
+            if subcommand == Subcommand::Record && took_dashes.is_none() {
+                break Vec::new();
+            }
             return Err(match took_dashes {
                 None if server_arguments.is_empty() => no_command(),
                 None => format!("{NO_DASHES}, as in: {}", with_dashes(subcommand, arguments, first_word)),
@@ -212,7 +218,10 @@ fn parse_command_run(
             });
         };
         match argument.as_bytes() {
-            b"--" => break behind.to_vec(),
+            b"--" => {
+                has_dashes = true;
+                break behind.to_vec();
+            }
             b"-h" | b"--help" => return Ok(Invocation::Help(Some(subcommand))),
             _ => {}
         }
@@ -248,7 +257,7 @@ fn parse_command_run(
         replay_arguments.extend_from_slice(&rest[..taken]);
         parser.skip(taken);
     };
-    if command.is_empty() {
+    if command.is_empty() && (has_dashes || subcommand != Subcommand::Record) {
         return Err(no_command());
     }
     let options = parser.finish()?;

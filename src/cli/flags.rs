@@ -1,4 +1,4 @@
-//! The flags of `redouble run`, `explore`, `audit` and `report`, one row each. `explain` has none.
+//! The flags of `redouble run`, `explore`, `record`, `audit` and `report`, one row each. `explain` has none.
 //!
 //! To add a flag, add a field to [`Options`] and a row to [`FLAGS`]: parsing, help, error texts and suggestions read the
 //! row. The directives of `redis-server` are no flags of this kind; see [`super::directives`].
@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use super::audit_options::AuditOptions;
 use super::environment::Variable;
-use super::subcommand::Subcommand::{self, Audit, Explore, Report, Run};
+use super::subcommand::Subcommand::{self, Audit, Explore, Record, Report, Run};
 use crate::base::duration::parse_duration;
+use crate::clients::config::parse_memory;
 use crate::insight::audit::Severity;
+use crate::insight::recording::ValueMode;
 use crate::powers::Search;
 
 /// One flag, for one or several subcommands.
@@ -71,8 +73,18 @@ pub(super) struct Options {
     pub json: bool,
 
     pub text: bool,
-    /// `-o`: where the report goes.
+    /// `-o`: where the report or the recording goes.
     pub output: Option<PathBuf>,
+
+    /// `--force`: the file of the recording may be there already.
+    pub overwrites: bool,
+    /// `--for` and `--max-size`: the longest time of a recording, and the most bytes.
+    pub longest: Option<Duration>,
+    pub max_size: Option<u64>,
+    /// `--keys`: only commands that name such keys are recorded.
+    pub keys: Vec<Vec<u8>>,
+    /// `--values`: what becomes of values.
+    pub values: ValueMode,
 }
 
 impl Default for Options {
@@ -93,6 +105,11 @@ impl Default for Options {
             json: false,
             text: false,
             output: None,
+            overwrites: false,
+            longest: None,
+            max_size: None,
+            keys: Vec::new(),
+            values: ValueMode::default(),
         }
     }
 }
@@ -104,7 +121,7 @@ const A_LEVEL: &str = "error or warn";
 
 /// All flags, in the order in which the help texts list them.
 pub(super) static FLAGS: &[Flag] = &[
-    value("--env", &[Run, Explore], "NAME[=FORMAT]", A_VARIABLE, |options, value| {
+    value("--env", &[Run, Explore, Record], "NAME[=FORMAT]", A_VARIABLE, |options, value| {
         push(&mut options.variables, value.to_str().and_then(Variable::parse).ok_or(BadValue))
     })
     .replayed()
@@ -175,6 +192,32 @@ pub(super) static FLAGS: &[Flag] = &[
         set_some(&mut options.output, path(value))
     })
     .help("where to; report.html by default, - is standard output"),
+    value("-o", &[Record], "PATH", "a file, as in -o staging.jsonl", |options, value| {
+        set_some(&mut options.output, path(value))
+    })
+    .help("where to; a second server's journal is written beside it, as staging-2.jsonl"),
+    switch("--force", &[Record], |options| options.overwrites = true).help("replaces a file that is there already"),
+    value("--for", &[Record], "DURATION", "a duration such as 30s or 10m", |options, value| {
+        set_some(&mut options.longest, duration(value))
+    })
+    .help("how long to record; without it, until the command or a signal ends it"),
+    value("--max-size", &[Record], "SIZE", "a size such as 100mb", |options, value| {
+        set_some(&mut options.max_size, size(value))
+    })
+    .help("the most bytes to write, of all files together"),
+    value("--keys", &[Record], "GLOB", "a glob, as in --keys 'lock:*'", |options, value| {
+        push(&mut options.keys, bytes(value))
+    })
+    .help(
+        "records only commands that name such a key, and what must be known to judge them; can be said more than once",
+    ),
+    value("--values", &[Record], "MODE", "hash, redact or keep", |options, value| {
+        set(&mut options.values, ValueMode::by_name(value.as_bytes()).ok_or(BadValue))
+    })
+    .help(
+        "what becomes of values: keyed hashes (hash, the default), nothing of them (redact), or they are kept as they \
+         are (keep)",
+    ),
     value("--report-html", &[Run, Report], "PATH", "a file, as in --report-html report.html", |options, value| {
         set_some(&mut options.report_html, path(value))
     })
@@ -310,6 +353,11 @@ fn duration(value: &OsStr) -> Result<Duration, BadValue> {
     parse_duration(value.as_bytes()).ok_or(BadValue)
 }
 
+/// At least one digit, and a unit that Redis knows.
+fn size(value: &OsStr) -> Result<u64, BadValue> {
+    parse_memory(value.as_bytes()).filter(|size| *size > 0).ok_or(BadValue)
+}
+
 fn bytes(value: &OsStr) -> Result<Vec<u8>, BadValue> {
     if value.is_empty() { Err(BadValue) } else { Ok(value.as_bytes().to_vec()) }
 }
@@ -332,6 +380,7 @@ mod tests {
         let page = |subcommand| match subcommand {
             Run | Audit => include_str!("../../docs/run.md"),
             Explore => include_str!("../../docs/explorer.md"),
+            Record => include_str!("../../docs/staging.md"),
             Report => include_str!("../../docs/report.md"),
             Explain => include_str!("../../docs/audit.md"),
         };

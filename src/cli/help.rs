@@ -97,6 +97,16 @@ The status is that of the first run that fails, 124 if it took too long, 0 if no
 125 if the server cannot be started.
 ";
 
+const RECORD: &str = "\
+Stands in front of a server (--upstream) and writes what its clients do to a file, as the
+journal of redouble. Point your program at the address that is printed; with -- COMMAND,
+the command finds it in REDIS_URL. It ends with the command, after --for, at --max-size, or
+with SIGINT or SIGTERM. By default no value gets into the file, only keyed hashes of them.
+
+The status is the command's; without one, it is 0 when the recording has ended as it
+should; 125 if the server cannot be reached or the file cannot be written.
+";
+
 const AUDIT: &str = "  \
   FILE is a journal: lines of JSON, as redouble run --journal-out and REDOUBLE JOURNAL
   EXPORT write them; - is standard input. Several files are the journals of several
@@ -162,6 +172,9 @@ fn subcommand_help(subcommand: Subcommand) -> String {
     let (about, example) = match subcommand {
         Subcommand::Run => (RUN, "redouble run --report --load tests/seed.txt -- npm test"),
         Subcommand::Explore => (EXPLORE, "redouble explore --clients 2 -- python3 tests/lock_race.py"),
+        Subcommand::Record => {
+            (RECORD, "redouble record --upstream redis://staging:6379 --port 6380 --for 10m -o staging.jsonl")
+        }
         Subcommand::Audit => (AUDIT, "redouble audit --audit=warn journal.jsonl"),
         Subcommand::Report => (REPORT, "redouble report journal.jsonl -o report.html"),
         Subcommand::Explain => (EXPLAIN, "redouble explain two-holders"),
@@ -184,6 +197,7 @@ fn subcommand_help(subcommand: Subcommand) -> String {
 fn usage(subcommand: Subcommand) -> String {
     let arguments = match subcommand {
         Subcommand::Run | Subcommand::Explore => "[FLAGS] -- COMMAND [ARGUMENTS]",
+        Subcommand::Record => "--upstream URL -o FILE [FLAGS] [-- COMMAND [ARGUMENTS]]",
         Subcommand::Audit | Subcommand::Report => "[FLAGS] FILE ...",
         Subcommand::Explain => "[CODE ...]",
     };
@@ -200,6 +214,10 @@ fn summary(subcommand: Subcommand) -> (&'static str, &'static str) {
         Subcommand::Explore => (
             "Runs a test again and again, each time with the commands of its clients in another order.",
             "runs it again and again, its clients' commands in every order",
+        ),
+        Subcommand::Record => (
+            "Records what clients do to a real server, for redouble audit and redouble report.",
+            "records what clients do to a real server, without its data",
         ),
         Subcommand::Audit => (
             "Reports which locks were misused, by whom, and the commands that prove it.",

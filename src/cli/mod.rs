@@ -1,5 +1,5 @@
-//! The program: a drop-in `redis-server`, the subcommands `run`, `explore`, `audit`, `report` and `explain`, and a small
-//! `redis-cli`.
+//! The program: a drop-in `redis-server`, the subcommands `run`, `explore`, `record`, `audit`, `report` and `explain`, and
+//! a small `redis-cli`.
 //!
 //! Knows arguments, configuration files, signals, child processes and exit statuses.
 //! May use: every floor below it.
@@ -21,6 +21,7 @@ mod messages;
 mod outputs;
 mod process;
 mod progress;
+mod record;
 mod redis_cli;
 mod report;
 mod run;
@@ -62,6 +63,7 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
     match invocation {
         Invocation::Serve(sources) => program.serve(sources),
         Invocation::Run(run) => program.run(run),
+        Invocation::Record(recording) => program.record(recording),
         Invocation::Explore(exploration) => program.explore(&exploration),
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),

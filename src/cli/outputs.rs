@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -42,6 +43,22 @@ pub(super) fn open_log(path: &Path) -> Result<Log, String> {
 /// Writes a file as a whole.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), String> {
     files::write_atomically(path, content).map_err(|error| cannot("write", path, &plain(&error)))
+}
+
+/// Creates a file that nobody but its owner can read or write. One that is there already is replaced only if that is
+/// asked for.
+pub(super) fn create_private(path: &Path, overwrites: bool) -> Result<fs::File, String> {
+    if overwrites {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("write", path, &plain(&error))),
+            _ => {}
+        }
+    }
+    let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => cannot("write", path, &"it is there already; --force replaces it"),
+        _ => cannot("write", path, &plain(&error)),
+    })
 }
 
 /// "cannot read PATH: No such file or directory"

@@ -39,7 +39,8 @@ impl Program {
         }
     }
 
-    /// Loads the configuration, enters the server's directory and opens the log, which is silent without `--logfile`.
+    /// Loads the configuration, enters the server's directory and opens the log. Without `--logfile` it is silent but for
+    /// the warnings of `record`.
     pub(super) fn prepare_server(
         &self,
         subcommand: Subcommand,
@@ -49,6 +50,8 @@ impl Program {
         enter_directory(&config)?;
         let log = match config.path("logfile") {
             Some(path) => open_log(&path).map_err(|reason| format!("can't open the log file: {reason}"))?,
+            // What happens to the server that is recorded must be known.
+            None if subcommand == Subcommand::Record => Log::warnings(),
             None => Log::silent(),
         };
         self.log_start(&log, &config, &profile, true);
@@ -148,7 +151,7 @@ fn config_error(subcommand: Subcommand, error: &LoadError, flag_lines: &[u8]) ->
 }
 
 /// The servers with all their spaces.
-fn numbered_instances(servers: &[Server]) -> Vec<NumberedInstance> {
+pub(super) fn numbered_instances(servers: &[Server]) -> Vec<NumberedInstance> {
     (1..)
         .zip(servers)
         .flat_map(|(number, server)| server.instances().into_iter().map(move |instance| (number, instance)))
@@ -166,7 +169,7 @@ fn end_with_parent() -> io::Result<()> {
 
 /// Waits until the servers have read everything that the command has sent and seen its connections end. Gives up after half
 /// a second, because others may be connected.
-async fn wait_for_disconnects(servers: &[NumberedInstance]) {
+pub(super) async fn wait_for_disconnects(servers: &[NumberedInstance]) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {

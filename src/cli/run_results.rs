@@ -151,7 +151,7 @@ fn write_pages(path: &Path, servers: &[NumberedInstance], scope: &Scope) -> Resu
 }
 
 /// `journal.jsonl`, `journal-2.jsonl` for the second server, `journal-space-NAME.jsonl` for a space.
-fn path_beside(path: &Path, server: u16, space: &str) -> PathBuf {
+pub(super) fn path_beside(path: &Path, server: u16, space: &str) -> PathBuf {
     let mut suffix = String::new();
     if server > 1 {
         suffix.push_str(&format!("-{server}"));

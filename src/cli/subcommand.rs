@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 pub(super) enum Subcommand {
     Run,
     Explore,
+    Record,
     Audit,
     Report,
     Explain,
@@ -21,12 +22,13 @@ pub(super) const HELP: &str = "help";
 pub(super) const EXIT_STATUSES: &str = "exit-statuses";
 
 impl Subcommand {
-    pub const ALL: [Self; 5] = [Self::Run, Self::Explore, Self::Audit, Self::Report, Self::Explain];
+    pub const ALL: [Self; 6] = [Self::Run, Self::Explore, Self::Record, Self::Audit, Self::Report, Self::Explain];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
             Self::Explore => "explore",
+            Self::Record => "record",
             Self::Audit => "audit",
             Self::Report => "report",
             Self::Explain => "explain",
@@ -37,10 +39,11 @@ impl Subcommand {
         Self::ALL.into_iter().find(|subcommand| name == subcommand.name())
     }
 
-    /// Whether `-- COMMAND` stands behind the flags, and other flags are the server's. If not, files or codes do.
+    /// Whether `-- COMMAND` stands behind the flags, or can (`record`), and other flags are the server's. If not, files or
+    /// codes do.
     pub const fn runs_command(self) -> bool {
         match self {
-            Self::Run | Self::Explore => true,
+            Self::Run | Self::Explore | Self::Record => true,
             Self::Audit | Self::Report | Self::Explain => false,
         }
     }
@@ -49,7 +52,7 @@ impl Subcommand {
     pub const fn failure_status(self) -> u8 {
         match self {
             // As `timeout` and `docker run` have it, so that the command's own status can be told from it.
-            Self::Run | Self::Explore => 125,
+            Self::Run | Self::Explore | Self::Record => 125,
             Self::Audit | Self::Explain => 2,
             Self::Report => 1,
         }

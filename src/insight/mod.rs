@@ -5,5 +5,6 @@
 //! Begin with [`audit`]: `Auditor::process_line` takes one line of a journal, and findings come out.
 
 pub mod audit;
+pub mod recording;
 pub mod report;
 pub mod scripts;

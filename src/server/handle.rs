@@ -72,6 +72,14 @@ impl Server {
         self.world.node.tls_addresses().first().copied()
     }
 
+    /// Connects to the upstream server, if there is one, and hangs up. The error names the server and says what is wrong.
+    pub(crate) async fn reach_upstream(&self) -> std::io::Result<()> {
+        match self.world.node.upstream() {
+            Some(target) => target.connect().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is
     /// created on first use, here or by a client. A client enters it through the handle's [`url`](World::url), without
     /// any further command. It exists until [`drop_space`](Self::drop_space) or the end of the server, even if the

@@ -36,5 +36,4 @@ pub use lock_effect::{LockEffect, TtlFrom, TtlUnit};
 pub use markdown::markdown;
 pub use redaction::{REDACTED_REPLY, Redaction};
 pub use table::{NamedRequest, RenameError, RequestKeys, ResolvedRow, Row, RowId, Table, full_name};
-#[cfg(test)]
-pub use usage::{Argument, arguments};
+pub use usage::{Argument, ArgumentKind, arguments};

@@ -183,7 +183,9 @@ impl AuditState {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
-            Some(EventKind::Closed | EventKind::Started | EventKind::Clock) => "(the connection ended)".to_owned(),
+            Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
+                "(the connection ended)".to_owned()
+            }
             None => short_line(&line.words),
         };
         JournalRef {

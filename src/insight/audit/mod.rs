@@ -79,5 +79,7 @@ pub use lock::{HoldEnd, HoldStatus, LockId};
 #[cfg(feature = "internals")]
 pub use lock_reason::LockReason;
 pub use render::describe_findings;
+pub use rules::class_of;
 pub use scope::Scope;
 pub use timeline::{LockAccess, LockAccessKind, Span, SpanKind};
+pub use timestamp::Timestamp;

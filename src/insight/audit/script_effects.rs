@@ -11,6 +11,7 @@ use super::effect::{Effect, ExpiryChange, Intent, KeyEffect, KeyEffects, LockSha
 use super::journal_line::NestedCommand;
 use super::missing_replies::unknown_effects;
 use super::reply_value::{ReplyValue, reply_values};
+use crate::powers::ValueClass;
 use crate::protocol::parse_integer;
 use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table};
 
@@ -330,5 +331,8 @@ impl<'a> ScriptKey<'a> {
 }
 
 fn is_number(word: &[u8]) -> bool {
+    if let Some(class) = ValueClass::of_hashed(word) {
+        return matches!(class, ValueClass::Number | ValueClass::Digit);
+    }
     !word.is_empty() && word.len() < 12 && word.iter().all(u8::is_ascii_digit)
 }

@@ -537,7 +537,7 @@ fn chosen<'a>(
         let key = (server, seq_of(item));
         match item {
             _ if proving.contains(&key) => 0,
-            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock) => 0,
+            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock | EventKind::Missing) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

@@ -133,11 +133,13 @@ pub enum EventKind {
     Clock = 3,
     /// A key was evicted, because memory was full.
     Evicted = 4,
+    /// Records are missing here: they were dropped before a recording had them. The detail says how many.
+    Missing = 5,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Closed, Self::Started, Self::Clock, Self::Evicted];
+    pub const ALL: [Self; 5] = [Self::Closed, Self::Started, Self::Clock, Self::Evicted, Self::Missing];
 
     /// As an exported journal has it.
     pub fn name(self) -> &'static str {
@@ -146,6 +148,7 @@ impl EventKind {
             Self::Started => "started",
             Self::Clock => "clock",
             Self::Evicted => "evicted",
+            Self::Missing => "missing",
         }
     }
 

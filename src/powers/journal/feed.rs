@@ -130,6 +130,7 @@ impl JournalFeed {
             EventKind::Started => format!("the server serves again, {}", event.detail),
             EventKind::Clock => format!("the clock was moved: {}", event.detail),
             EventKind::Evicted => format!("evicted: {}", event.detail),
+            EventKind::Missing => format!("missing: {}", event.detail),
         };
         let (server, space) = (&self.server, &self.space);
         format!("#{} {} {server}{space}({})", event.seq, time_of_day(event.at), printable(&what))

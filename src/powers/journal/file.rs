@@ -388,18 +388,21 @@ fn bytes(text: String, hex: Option<&str>) -> Result<Vec<u8>, String> {
 /// A journal as the text of a file.
 fn exported(items: &[Item]) -> Vec<u8> {
     let mut lines = Vec::new();
-    for item in items {
-        let line = match item {
-            Item::Command(entry) => serde_json::to_vec(&line(entry)),
-            Item::Event(event) => serde_json::to_vec(&event_line(event)),
-        };
-        // Serializing these fields to memory cannot fail.
-        if let Ok(mut line) = line {
-            lines.append(&mut line);
-            lines.push(b'\n');
-        }
-    }
+    items.iter().for_each(|item| push_line(item, &mut lines));
     lines
+}
+
+/// Adds an entry or an event as a line of a file.
+pub fn push_line(item: &Item, lines: &mut Vec<u8>) {
+    let line = match item {
+        Item::Command(entry) => serde_json::to_vec(&line(entry)),
+        Item::Event(event) => serde_json::to_vec(&event_line(event)),
+    };
+    // Serializing these fields to memory cannot fail.
+    if let Ok(mut line) = line {
+        lines.append(&mut line);
+        lines.push(b'\n');
+    }
 }
 
 impl CommandFields {

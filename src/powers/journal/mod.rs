@@ -5,7 +5,10 @@ mod distance;
 mod entry;
 mod feed;
 mod file;
+mod hashed_value;
 mod monitor_file;
+#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
+mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
@@ -28,11 +31,10 @@ use crate::protocol::OwnedWords;
 
 pub use command_trace::{CommandTrace, Ending, Staging, Stamp};
 pub use distance::{distance, short_line};
-#[cfg(feature = "internals")]
-pub use entry::Event;
-pub use entry::{Child, EffectOrder, Entry, EventKind, Item, Outcome};
+pub use entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
-pub use file::{RecordedLines, exported_journal, read_journal, write_journal};
+pub use file::{RecordedLines, exported_journal, push_line, read_journal, write_journal};
+pub use hashed_value::{ValueClass, hashed_value};
 pub use monitor_lines::{MONITOR_SCRIPT, write_monitor_line};
 #[cfg(feature = "internals")]
 pub use monitor_lines::{MonitorLine, MonitorReader, MonitorSource};

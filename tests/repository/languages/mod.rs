@@ -108,6 +108,15 @@ fn the_guide_to_lock_bugs_does_what_it_says() {
 }
 
 #[test]
+fn the_guide_to_recordings_does_what_it_says() {
+    let folder = folder("staging");
+    let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("redis-py");
+    // A server, a program, two recordings with an audit each, a report, three changes, and the end of the server.
+    assert_eq!(guide::follow("staging.md", &folder, "invoices.py", &path(Some(interpreter))), 10);
+    std::fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+#[test]
 fn the_quick_start_for_pytest_does_what_it_says() {
     let folder = folder("pytest");
     let interpreter = PYTHON.get_or_init(|| python(COMMON)).as_ref().expect("pytest and redis-py");

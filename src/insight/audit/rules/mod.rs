@@ -20,6 +20,7 @@ mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RuleState, observe};
+pub use tokens::class_of;
 
 #[cfg(test)]
 pub mod documented_limits {

@@ -10,6 +10,7 @@ use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 use crate::insight::audit::timestamp::Timestamp;
+use crate::powers::ValueClass;
 
 /// How many random bits a token needs.
 const ENOUGH: f64 = 64.0;
@@ -140,6 +141,9 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
 /// Whether a token is most probably unique: at least 64 bits, and no text.
 pub fn is_unique_token(token: &[u8]) -> bool {
     const MOST: usize = 128;
+    if let Some(class) = ValueClass::of_hashed(token) {
+        return class == ValueClass::Token;
+    }
     let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
     let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
     // Digits have the fewest bits, and may be a timestamp.
@@ -155,8 +159,26 @@ pub fn is_unique_token(token: &[u8]) -> bool {
     token.len() * bits >= 64 && token.len() <= MOST && is_random && token.iter().all(is_of_tokens)
 }
 
+/// What a recording keeps of a value: enough for each rule to judge it as the value itself.
+pub fn class_of(value: &[u8], at: i64, real: i64) -> ValueClass {
+    const LONGEST_NUMBER: usize = 11;
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let is_strong = bits(value, at, real) >= ENOUGH;
+    match () {
+        () if is_trivial(value) && is_number => ValueClass::Digit,
+        () if is_trivial(value) => ValueClass::Trivial,
+        () if is_number && value.len() <= LONGEST_NUMBER => ValueClass::Number,
+        () if is_strong && is_unique_token(value) => ValueClass::Token,
+        () if is_strong => ValueClass::Text,
+        () => ValueClass::Guessable,
+    }
+}
+
 /// Whether a value is what programs write that have no token.
 fn is_trivial(token: &[u8]) -> bool {
+    if let Some(class) = ValueClass::of_hashed(token) {
+        return matches!(class, ValueClass::Digit | ValueClass::Trivial);
+    }
     const WORDS: [&[u8]; 12] =
         [b"true", b"false", b"lock", b"locked", b"yes", b"y", b"ok", b"on", b"none", b"null", b"nil", b"x"];
     token.len() <= 1 || WORDS.iter().any(|word| token.eq_ignore_ascii_case(word))
@@ -168,6 +190,11 @@ fn is_time(token: &[u8], at: i64, real: i64) -> bool {
 
 /// How many random bits a token may have. The estimate is rather too high than too low.
 fn bits(token: &[u8], at: i64, real: i64) -> f64 {
+    match ValueClass::of_hashed(token) {
+        Some(ValueClass::Token | ValueClass::Text) => return ENOUGH,
+        Some(ValueClass::Number | ValueClass::Digit | ValueClass::Guessable | ValueClass::Trivial) => return 0.0,
+        None => {}
+    }
     if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
         return 0.0;
     }
