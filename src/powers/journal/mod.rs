@@ -10,8 +10,6 @@ mod monitor_file;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
-mod monitor_lines;
-#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitored_scripts;
 mod query;
 mod record;
