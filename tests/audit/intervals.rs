@@ -176,7 +176,9 @@ fn the_corpus_in_intervals_that_do_not_overlap_gives_the_same_findings() {
         let (true_findings, findings) = (findings(truth.clone()), findings(known.clone()));
         let (mut whole, mut same) = (blamed(&true_findings), blamed(&findings));
         // How regular renewals are is not known if they lie no further apart than the intervals are long, as here.
-        [&mut whole, &mut same].map(|found| found.retain(|(code, _)| *code != Code::RenewalStopped));
+        for found in [&mut whole, &mut same] {
+            found.retain(|(code, _)| *code != Code::RenewalStopped);
+        }
         assert_eq!(same, whole, "history {seed}\n{}{}{}", told(&true_findings), told(&findings), shown(&known));
     }
 }
