@@ -11,7 +11,7 @@ use crate::support::process::ServerProcess;
 use crate::support::scripted::{ScriptedServer, Step};
 use crate::support::upstream::{Entry, Front, journal};
 use crate::support::wire::{Frame, Wire, request, split};
-use crate::support::{CHECKED_PROFILE, Dice, address, profile, start, wait_until};
+use crate::support::{CHECKED_PROFILE, Dice, address, start, wait_until};
 
 const MEGABYTE: usize = 1 << 20;
 

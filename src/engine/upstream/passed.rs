@@ -85,6 +85,15 @@ impl PassedQueue {
         self.queue.is_empty()
     }
 
+    /// When the first command was sent that has no reply, as far as that is known. One that can wait without end does not
+    /// count.
+    pub fn oldest_sent(&self) -> Option<i64> {
+        self.queue.iter().find_map(|waiting| match waiting {
+            Waiting::Command(command) if !command.follows.may_block() => Some(command.sent),
+            _ => None,
+        })
+    }
+
     /// How many commands have no reply.
     pub fn len(&self) -> u64 {
         let count = |waiting: &Waiting| if let Waiting::Plain(count) = waiting { *count } else { 1 };

@@ -1,5 +1,7 @@
 //! From the server to the client: the ends of replies are found, and bytes pass as they came.
 
+use std::sync::atomic::Ordering;
+
 use super::connection::{ProxyConnection, Raw, Scratch};
 use crate::base::clock::real_micros;
 use crate::clients::session::Wait;
@@ -71,6 +73,14 @@ impl ProxyConnection {
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, &mut scratch.fibers);
         }
+        self.show_oldest_sent();
+    }
+
+    /// Lets the audit know since when a command has no reply: it decides nothing that this command may change. The records of
+    /// those that have one are in the journal before.
+    pub(super) fn show_oldest_sent(&self) {
+        let sent = self.passed.oldest_sent().unwrap_or(0);
+        self.session.client.seen().oldest_sent.store(sent, Ordering::Release);
     }
 
     /// Counts a whole reply to a command of which nothing is to be known, the usual case. Returns whether it was one.

@@ -105,6 +105,7 @@ impl ProxyConnection {
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, &mut scratch.fibers);
         }
+        self.show_oldest_sent();
         used
     }
 
