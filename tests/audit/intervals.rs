@@ -232,7 +232,7 @@ fn random_history(seed: u64) -> Vec<Item> {
                     tokens.insert(client, token.clone());
                 }
                 let reply = if found.is_none() { "+OK\r\n" } else { "$-1\r\n" };
-                (vec!["SET", &key, &token, "NX", "PX", &lives.to_string()].join(" "), reply.to_owned())
+                (["SET", &key, &token, "NX", "PX", &lives.to_string()].join(" "), reply.to_owned())
             }
             9..=12 => {
                 let child = |words: &str, reply: &str| Child {

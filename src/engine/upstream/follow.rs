@@ -251,10 +251,7 @@ impl FollowedState {
 }
 
 /// The row of a command that only the server knows.
-const UNKNOWN: ResolvedRow = {
-    static SPEC: CommandSpec = CommandSpec::new("");
-    ResolvedRow { spec: &SPEC, id: RowId::NONE, at: 1 }
-};
+const UNKNOWN: ResolvedRow = ResolvedRow { spec: &CommandSpec::new(""), id: RowId::NONE, at: 1 };
 
 /// What CLIENT REPLY sets, if it is no error.
 pub fn replies_after(words: Words<'_>) -> Option<Replies> {
