@@ -8,8 +8,8 @@
 // No binary uses all of it.
 #![allow(dead_code)]
 
-pub mod certificates;
 pub mod both_backends;
+pub mod certificates;
 pub mod no_harness;
 pub mod process;
 pub mod scripted;

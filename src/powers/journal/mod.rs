@@ -7,11 +7,11 @@ mod feed;
 mod file;
 mod hashed_value;
 // Only tests use all of it so far.
+mod monitor;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 mod monitor_lines;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 mod monitored_scripts;
-mod monitor;
 mod query;
 mod record;
 mod render;
