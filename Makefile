@@ -3,6 +3,11 @@
 CARGO ?= cargo
 PORT ?= 6379
 
+# For locks, clients and redis-suite: what is compared, redouble or upstream, which is redouble in front of the real server
+# (SIDE=upstream; by default both), with which real server (REAL=/path/to/valkey-server instead of redis-server), and another
+# server in redouble's place (SERVER='NAME=COMMAND').
+COMPARED = $(if $(SERVER),--server '$(SERVER)') $(if $(REAL),--real '$(REAL)') $(foreach side,$(SIDE),--side '$(side)')
+
 # With glibc's archive, libc.a, the binary is linked statically and runs on every Linux, also without glibc. Debian and
 # Ubuntu have it in libc6-dev, Fedora in glibc-static. On musl, linking is static anyway; macOS does not have it.
 STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
@@ -31,19 +36,19 @@ test-packages: packages containers ## Try the files of target/packages in fresh 
 test: redis languages browser ## Pass every test; installs redis-server, Python, Node and Chromium where they are missing
 	$(CARGO) test --locked --features internals
 
-locks: redis languages ## The lock libraries' own suites on redis-server and here (LIBRARY=pottery: one)
+locks: redis languages ## The lock libraries' own suites on redis-server, here, and through here (LIBRARY=pottery: one; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test locks -- --all \
-	  $(if $(LIBRARY),--library '$(LIBRARY)') $(if $(SERVER),--server '$(SERVER)')
+	  $(if $(LIBRARY),--library '$(LIBRARY)') $(COMPARED)
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
 	  $(CARGO) test --locked --features internals --test repository locks_page
 
-clients: redis languages compiler ## The suites of client libraries on redis-server and here (CLIENT=redis-py: one)
+clients: redis languages compiler ## The suites of client libraries on the same (CLIENT=redis-py: one; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test clients -- \
-	  $(if $(CLIENT),--client '$(CLIENT)',--all) $(if $(SERVER),--server '$(SERVER)')
+	  $(if $(CLIENT),--client '$(CLIENT)',--all) $(COMPARED)
 
-redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit)
+redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test redis_suite -- \
-	  $(if $(UNIT),$(foreach unit,$(UNIT),--unit '$(unit)'),--all) $(if $(SERVER),--server '$(SERVER)')
+	  $(if $(UNIT),$(foreach unit,$(UNIT),--unit '$(unit)'),--all) $(COMPARED)
 
 lint: ## Check format and lints
 	$(CARGO) fmt --check

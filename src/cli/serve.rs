@@ -277,13 +277,14 @@ fn log_ready(running: &BoundServers, profile: &Profile, asked: &Ports, log: &Log
         log_tls_client(&running.instance().config, *address, log);
     }
     let socket = running.instance().config.live().unix_socket();
-    if !names_kind && !(addresses.is_empty() && tls_addresses.is_empty()) {
+    let serves_tcp = !addresses.is_empty() || !tls_addresses.is_empty();
+    if !names_kind && serves_tcp {
         log.notice("Ready to accept connections");
     }
     if let Some(path) = &socket {
         log.notice(format!("The server is now ready to accept connections at {}", path.display()));
     }
-    if names_kind || addresses.is_empty() && tls_addresses.is_empty() {
+    if names_kind || !serves_tcp {
         let kinds = [("tcp", !addresses.is_empty()), ("unix", socket.is_some()), ("tls", !tls_addresses.is_empty())];
         let served = kinds.iter().filter(|(_, is_served)| *is_served);
         served.for_each(|(kind, _)| log.notice(format!("Ready to accept connections {kind}")));

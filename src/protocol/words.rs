@@ -23,6 +23,10 @@ impl<'a> Words<'a> {
         self.spans.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| &self.bytes[span.start..span.end])
     }

@@ -26,4 +26,5 @@ mod support;
 mod tell;
 mod tokens;
 mod transfer;
+mod upstream;
 mod waiting;

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo test --test clients -- --all                every suite
 //! cargo test --test clients -- --client redis-py    the suites whose names begin so
-//! cargo test --test clients -- --all --side upstream  redis-server beside redouble in front of it; --side redouble
+//! cargo test --test clients -- --all --side upstream  only redouble in front of redis-server; --side redouble
 //! cargo test --test clients -- --all --real PROGRAM  another real server in place of redis-server, such as valkey-server
 //! cargo test --test clients -- --server NAME=COMMAND  another server in place of redouble
 //! ```
@@ -81,7 +81,7 @@ fn compare(options: Options) -> Result<bool, String> {
     let is_named = |suite: &&Suite| options.named.iter().any(|name| suite.name.starts_with(name));
     let is_wanted = |suite: &&Suite| options.named.is_empty() || is_named(suite);
     let suites: Vec<&'static Suite> = SUITES.iter().filter(is_wanted).collect();
-    let mut sides = Side::wanted(&options, redouble(), &["redouble", "upstream"])?;
+    let mut sides = Side::wanted(&options, redouble())?;
     sides.iter_mut().for_each(|side| side.journal = false);
     let mut comparisons = run_all(&suites, &sides);
     for comparison in &mut comparisons {

@@ -396,7 +396,7 @@ fn what_it_cannot_do_is_refused_and_not_ignored() {
     for (arguments, reason) in [
         (&["--cluster-enabled", "yes"][..], "this server does not run as a cluster"),
         (&["--replicaof", "localhost", "1"], "this server follows no other"),
-        (&["--tls-port", "6380"], "this server speaks no TLS"),
+        (&["--tls-cluster", "yes"], "this server has no cluster bus and no replication"),
         (&["--loadmodule", "x.so"], "this server loads no modules"),
         (&["--test-memory", "1"], "redouble does not test memory"),
         (&["--sentinel"], "redouble has no sentinel mode"),

@@ -349,9 +349,9 @@ fn with_tls_alone_the_port_files_name_its_ports_and_the_log_says_how_to_connect(
         assert_eq!(ask(&["set", "k", "v"]), "OK");
     }
     let first = |words: &[&str]| said("redis-cli", &[&["-p", numbers[0], "--tls", "--cacert", &ca], words].concat());
-    assert_eq!(first(&["redouble", "instance", "2", "stop"]), "OK");
+    assert_eq!(first(&["redouble", "instance", "stop", "2"]), "OK");
     assert!(said("redis-cli", &["-p", numbers[1], "--tls", "--cacert", &ca, "ping"]).contains("Connection refused"));
-    assert_eq!(first(&["redouble", "instance", "2", "start"]), "OK");
+    assert_eq!(first(&["redouble", "instance", "start", "2"]), "OK");
     assert_eq!(said("redis-cli", &["-p", numbers[1], "--tls", "--cacert", &ca, "get", "k"]), "v");
     let log = fs::read_to_string(&log).unwrap();
     assert!(log.contains(&format!("To connect: redis-cli --tls --cacert {ca} -p {}", numbers[0])), "{log}");

@@ -2,10 +2,10 @@
 //! redis-server: what passes on the first must pass on the others.
 //!
 //! ```text
-//! cargo test --test locks                       the fast suites on redis-server and on redouble
-//! cargo test --test locks -- --all              all suites but those that only run when named, on all sides
+//! cargo test --test locks                       the fast suites
+//! cargo test --test locks -- --all              all suites but those that only run when named
 //! cargo test --test locks -- --library pottery  one suite
-//! cargo test --test locks -- --side upstream    redis-server beside redouble in front of it; --side redouble
+//! cargo test --test locks -- --side upstream    only redouble in front of redis-server; --side redouble: only redouble
 //! cargo test --test locks -- --real PROGRAM     another real server in place of redis-server, such as valkey-server
 //! cargo test --test locks -- --server NAME=COMMAND  another server in place of redouble
 //! ```

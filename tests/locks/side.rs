@@ -29,12 +29,13 @@ pub struct Side {
 }
 
 impl Side {
-    /// The real server, and then the sides that are compared with it: those that are wanted, or else the usual ones.
-    /// `redouble` is the embedded server.
-    pub fn wanted(options: &Options, redouble: Self, usual: &[&str]) -> Result<Vec<Self>, String> {
-        let names: Vec<&str> = match options.sides.is_empty() {
-            true => usual.to_vec(),
-            false => options.sides.iter().map(String::as_str).collect(),
+    /// The real server, and then the sides that are compared with it: those that are wanted, or else both, or the one that
+    /// `--server` replaces. `redouble` is the embedded server.
+    pub fn wanted(options: &Options, redouble: Self) -> Result<Vec<Self>, String> {
+        let names: Vec<&str> = match (&options.sides[..], &options.server) {
+            ([], Some(_)) => vec!["redouble"],
+            ([], None) => SIDES.to_vec(),
+            (wanted, _) => wanted.iter().map(String::as_str).collect(),
         };
         if let Some(name) = names.iter().find(|name| !SIDES.contains(name)) {
             return Err(unknown("side", name, &SIDES));

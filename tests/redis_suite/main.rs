@@ -4,7 +4,7 @@
 //! ```text
 //! cargo test --test redis_suite -- --all                every unit
 //! cargo test --test redis_suite -- --unit unit/scan     one unit; can be repeated
-//! cargo test --test redis_suite -- --all --side upstream  redis-server beside redouble in front of it; --side redouble
+//! cargo test --test redis_suite -- --all --side upstream  only redouble in front of redis-server; --side redouble
 //! cargo test --test redis_suite -- --server NAME=COMMAND  another server in place of redouble
 //! ```
 //!
@@ -73,7 +73,7 @@ fn compare(options: Options) -> Result<bool, String> {
         println!("redis_suite: run by `make redis-suite`");
         return Ok(true);
     }
-    let mut sides = Side::wanted(&options, redouble(), &["redouble"])?;
+    let mut sides = Side::wanted(&options, redouble())?;
     sides.iter_mut().for_each(|side| side.journal = false);
     let version = sides[0].name.rsplit(' ').next().unwrap_or_default();
     if !version.starts_with(RELEASE) {

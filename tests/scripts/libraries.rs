@@ -349,6 +349,18 @@ const SCRIPTS: &[Script] = &[
     },
 ];
 
+/// Scripts that give the same reply when they have done different things: taken a lock or extended it, released one key or the
+/// other, done all of it just now or before a retry, found a time that the reply does not say.
+const REPLY_IS_NOT_ENOUGH: [&str; 7] = [
+    "take unless held by another (Spring)",
+    "extend or take again (RedLock.net)",
+    "release what is held (node-redlock)",
+    "take several keys at once (bsm/redislock)",
+    "reentrant unlock with a message (Redisson)",
+    "read lock (Redisson)",
+    "permits by TIME (Symfony)",
+];
+
 /// `{token = "mine", ttl = 9000}` in MessagePack.
 const PACKED: &[u8] = b"\x82\xa5token\xa4mine\xa3ttl\xcd\x23\x28";
 
@@ -471,20 +483,22 @@ fn check(real: &mut Real, case: &str, run: &ScriptRun, calls: &[OwnedWords], dat
 fn what_lock_libraries_do_is_known_from_their_replies() {
     let mut real = Real::new();
     let mut knowledge = ScriptKnowledge::new(&Profile::default(), command_table());
-    let mut open = Vec::new();
+    let (mut open, mut runs) = (Vec::new(), 0);
     for script in SCRIPTS {
         for data in script.data.states() {
             let case = format!("{} on {data:?}", script.name);
             let words = words(script);
             real.client.ask("FLUSHALL");
             data.iter().for_each(|command| drop(real.client.ask(command)));
-            let (reply, calls) = real.run(&words, open.len());
+            runs += 1;
+            let (reply, calls) = real.run(&words, runs);
             let after = state(&mut real.client);
             let request: OwnedWords = words.iter().collect();
             let mut call =
                 ScriptCall { words: request.as_words(), db: 0, reply: &reply, protocol: Protocol::Resp2, calls: None };
             let inferred = knowledge.run_of(&call);
-            if !check(&mut real, &case, &inferred, &calls, data, &after) {
+            let is_known = check(&mut real, &case, &inferred, &calls, data, &after);
+            if !is_known && !reply.starts_with(b"-") && !REPLY_IS_NOT_ENOUGH.contains(&script.name) {
                 open.push(format!("{case}: {}", String::from_utf8_lossy(&reply).trim_end()));
             }
             call.calls = Some(&calls);
@@ -494,6 +508,5 @@ fn what_lock_libraries_do_is_known_from_their_replies() {
             assert!(is_known || reply.starts_with(b"-"), "{case}: {joined:?} of {} calls", calls.len());
         }
     }
-    // What the reply does not tell: whether the lock was free or held already, what a set's members were.
-    eprintln!("{}", open.join("\n"));
+    assert!(open.is_empty(), "{}", open.join("\n"));
 }

@@ -11,6 +11,7 @@ mod order;
 mod passing;
 mod place;
 mod powers;
+mod programs;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

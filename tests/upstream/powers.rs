@@ -636,7 +636,7 @@ const STOLEN_LOCK: &str = r#"
         (
             echo CLIENT SETNAME one
             echo SET lock:a token-1-abcdef NX PX 30000
-            echo REDOUBLE JOURNAL AWAIT on DEL 1 10s
+            echo REDOUBLE JOURNAL AWAIT on SET client two reply OK 1 10s
         ) | $R "$REDIS_URL" &
         (
             echo CLIENT SETNAME two

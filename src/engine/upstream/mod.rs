@@ -15,9 +15,11 @@ use std::pin::Pin;
 
 use super::{Engine, Resolved};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
 
 use super::{is_exec, keys, transaction};
 use crate::clients::session::Session;
+use crate::insight::scripts::ScriptKnowledge;
 use crate::powers::{Hook, Outcome};
 use crate::protocol::{OwnedWords, Words};
 use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table};
@@ -33,6 +35,8 @@ pub(super) struct Upstream {
     follows: Box<[Follows]>,
     wipe: Wipe,
     key_order: KeyOrder,
+    /// What is known of its scripts; made for the first one that is recorded.
+    scripts: OnceLock<Mutex<ScriptKnowledge>>,
 }
 
 /// Deletes all data, scripts and functions of the server. The error says what went wrong.
@@ -60,7 +64,7 @@ impl Upstream {
                 follows[resolved.id.index()] = Follows::Blocking;
             }
         }
-        Self { follows: follows.into(), wipe, key_order: KeyOrder::default() }
+        Self { follows: follows.into(), wipe, key_order: KeyOrder::default(), scripts: OnceLock::new() }
     }
 }
 

@@ -1,11 +1,15 @@
 //! The journal's record of a command that was passed to a server.
 
+use std::sync::Mutex;
+
 use super::{Follows, PassedCommand, is_error};
+use crate::base::sync::MutexExt;
 use crate::clients::session::Session;
 use crate::engine::{Engine, transaction};
+use crate::insight::scripts::{ScriptCall, ScriptKnowledge};
 use crate::powers::{EffectOrder, Hook, Line, Outcome};
 use crate::protocol::array_elements;
-use crate::spec::{REDACTED_REPLY, Redaction};
+use crate::spec::{CommandKind, REDACTED_REPLY, Redaction};
 
 impl Engine {
     /// Records a command that no hook has intercepted. `reply` is what is kept of its reply, which arrived at `now`.
@@ -55,9 +59,37 @@ impl Engine {
 
     /// Notes what a command has run inside itself, as far as its reply tells.
     pub(super) fn note_children(&self, session: &mut Session, command: &PassedCommand, reply: &[u8]) {
-        if !self.instance.active_hooks.has(Hook::Journal) || command.follows != Follows::Exec {
+        if !self.instance.active_hooks.has(Hook::Journal) {
             return;
         }
+        match command.follows {
+            Follows::Exec => self.note_executed(session, reply),
+            Follows::Script => self.note_script(session, command, reply),
+            _ => {}
+        }
+    }
+
+    /// Learns the texts of scripts, and tells what a script did whose text and reply admit nothing else.
+    fn note_script(&self, session: &mut Session, command: &PassedCommand, reply: &[u8]) {
+        let Some(upstream) = self.backend.upstream() else { return };
+        let scripts = upstream.scripts.get_or_init(|| {
+            let profile = self.instance.profile;
+            Mutex::new(ScriptKnowledge::new(&profile, self.table.clone()))
+        });
+        let mut scripts = scripts.lock_ignoring_poison();
+        let words = command.words.as_words();
+        scripts.note_command(words, reply);
+        let runs = command.row.is_some_and(|row| matches!(row.spec.kind, CommandKind::Script(_)));
+        if !runs || reply.is_empty() || session.transaction.is_some() {
+            return;
+        }
+        let call = ScriptCall { words, db: session.db, reply, protocol: session.protocol, calls: None };
+        let run = scripts.run_of(&call);
+        session.in_flight.trace.knows_children = run.record(session.in_flight.trace.children());
+    }
+
+    /// Notes the queue of a transaction with the replies in that of EXEC.
+    fn note_executed(&self, session: &mut Session, reply: &[u8]) {
         let Some(transaction) = session.transaction.take() else { return };
         let elements = array_elements(reply);
         session.in_flight.trace.knows_children = elements.is_some() || is_error(reply) || is_null(reply);

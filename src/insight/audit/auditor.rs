@@ -334,6 +334,10 @@ impl Auditor {
 
     fn process_script(&mut self, line: &JournalLine<'_>) {
         line.with_nested(|nested| {
+            if nested.iter().any(|command| command.is_cut) {
+                // Which keys it changed is not known for certain.
+                return self.doubt_script(line);
+            }
             if nested.iter().any(|command| command.reply.is_empty()) {
                 return self.process_script_without_replies(line, nested);
             }
@@ -348,9 +352,13 @@ impl Auditor {
         let (ScriptCommand::Eval { read_only }
         | ScriptCommand::EvalSha { read_only }
         | ScriptCommand::Function { read_only }) = script;
-        if read_only {
-            return;
+        if !read_only {
+            self.doubt_script(line);
         }
+    }
+
+    /// A script may have done anything to the locks that it was given, or that its words name.
+    fn doubt_script(&mut self, line: &JournalLine<'_>) {
         let is_lock = |word: &&&[u8]| self.state.locks.find(line.server, line.db, word).is_some();
         let named: Vec<&[u8]> = line.words.iter().skip(1).filter(is_lock).copied().collect();
         for effect in effects_without_children(&line.words, line.db, line.reply, named) {
@@ -396,9 +404,13 @@ impl Auditor {
             .iter()
             .zip(&conclusions)
             .filter_map(|(command, conclusion)| match conclusion {
-                Conclusion::Reply(reply) => {
-                    Some(NestedCommand { depth: 1, db: command.db, words: command.words.to_vec(), reply })
-                }
+                Conclusion::Reply(reply) => Some(NestedCommand {
+                    depth: 1,
+                    db: command.db,
+                    words: command.words.to_vec(),
+                    reply,
+                    is_cut: false,
+                }),
                 Conclusion::Gone | Conclusion::Unknown => None,
             })
             .collect();
@@ -477,12 +489,20 @@ impl Auditor {
                 db: *db,
                 words: words.iter().map(Vec::as_slice).collect(),
                 reply,
+                is_cut: false,
             })
             .collect();
         self.process_transaction(line, &nested, watched);
     }
 
     fn process_transaction(&mut self, line: &JournalLine<'_>, nested: &[NestedCommand<'_>], watched: &[Watched]) {
+        if nested.iter().any(|command| command.is_cut) {
+            for command in nested {
+                let keys = keys_of(&self.commands, &command.words);
+                self.doubt_keys(line, keys.iter().map(|key| (command.db, *key)), true);
+            }
+            return;
+        }
         // The replies of a transaction follow as those of a single command do.
         let commands: Vec<(LockEffect, Vec<&[u8]>)> = nested
             .iter()
@@ -508,7 +528,13 @@ impl Auditor {
                     Some(Conclusion::Reply(reply)) => reply.as_slice(),
                     _ => command.reply,
                 };
-                NestedCommand { depth: command.depth, db: command.db, words: command.words.clone(), reply }
+                NestedCommand {
+                    depth: command.depth,
+                    db: command.db,
+                    words: command.words.clone(),
+                    reply,
+                    is_cut: command.is_cut,
+                }
             })
             .collect();
         let mut effects = self.queued_effects(line, &replied);

@@ -445,7 +445,7 @@ impl Search<'_> {
             let most = order.iter().position(|change| self.order.precedes(at, *change)).unwrap_or(order.len());
             let mut fits = (least..=most).filter(|place| self.run(at, &states[*place]).is_some());
             let first = fits.next()?;
-            Some((at, (first, fits.last().unwrap_or(first))))
+            Some((at, (first, fits.next_back().unwrap_or(first))))
         };
         self.others.iter().map(|at| place(*at)).collect()
     }
@@ -525,7 +525,7 @@ fn is_wide(line: &JournalLine<'_>, commands: &Table) -> bool {
         matches!(kind, LockEffect::FlushDatabase | LockEffect::FlushAll | LockEffect::SwapDatabases)
     };
     line.event.is_none()
-        && (line.words.first().is_some_and(|name| is_wide_name(name))
+        && (line.words.first().is_some_and(&is_wide_name)
             || line.with_nested(|nested| nested.iter().any(|command| command.words.first().is_some_and(is_wide_name))))
 }
 
@@ -571,6 +571,9 @@ fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
         return steps_of_command(line.server, row.lock_effect, line.db, &line.words, line.reply, &unknown);
     }
     line.with_nested(|nested| {
+        if nested.iter().any(|command| command.is_cut) {
+            return unknown(line.db, &line.words);
+        }
         let steps = nested.iter().flat_map(|command| {
             let row = command.words.first().and_then(|name| commands.find(name));
             let kind = row.map_or(LockEffect::None, |row| row.lock_effect);

@@ -58,6 +58,8 @@ pub struct NestedCommand<'a> {
     pub db: u32,
     pub words: Vec<&'a [u8]>,
     pub reply: &'a [u8],
+    /// Whether words were cut off, or are unknown.
+    pub is_cut: bool,
 }
 
 impl<'a> JournalLine<'a> {
@@ -198,6 +200,7 @@ impl<'a> JournalLine<'a> {
                         db: command.db,
                         words: command.kept.words().iter().collect(),
                         reply: command.kept.reply,
+                        is_cut: command.kept.words_missing > 0,
                     })
                     .collect();
                 look(&nested)
@@ -229,6 +232,7 @@ fn flatten<'a>(children: &'a [Child], depth: u8, nested: &mut Vec<NestedCommand<
     for child in children {
         flatten(&child.children, depth.saturating_add(1), nested);
         let words = child.words.iter().map(Vec::as_slice).collect();
-        nested.push(NestedCommand { depth, db: child.db, words, reply: &child.reply });
+        let is_cut = child.words_missing > 0;
+        nested.push(NestedCommand { depth, db: child.db, words, reply: &child.reply, is_cut });
     }
 }

@@ -34,8 +34,6 @@ pub struct ScriptCommand {
 
 impl ScriptRun {
     /// Records the commands, if they are known. Returns whether they are.
-    // Only the front of an upstream server has records to write to.
-    #[cfg_attr(not(feature = "internals"), allow(dead_code))]
     pub fn record(&self, children: &mut Children) -> bool {
         let Self::Known(commands) = self else { return false };
         children.depth += 1;

@@ -11,8 +11,6 @@ mod known_digests;
 
 #[cfg(feature = "internals")]
 pub use inference::{ScriptCommand, ScriptRun};
-#[cfg(feature = "internals")]
-pub use knowledge::ScriptCall;
-pub use knowledge::ScriptKnowledge;
+pub use knowledge::{ScriptCall, ScriptKnowledge};
 #[cfg(feature = "internals")]
 pub use known_digests::KNOWN_DIGESTS;

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
-use super::monitor::{MonitorLines, given_name};
+use super::monitor_file::{MonitorFile, given_name};
 use super::render::rendered;
 use crate::base::files;
 use crate::base::text::utf8_or_escaped;
@@ -173,7 +173,7 @@ pub struct RecordedLines<R> {
     is_over: bool,
     has_begun: bool,
     /// If it is no journal but the output of MONITOR.
-    monitor: Option<MonitorLines>,
+    monitor: Option<MonitorFile>,
     sessions: Sessions,
 }
 
@@ -188,7 +188,7 @@ impl<R: BufRead> RecordedLines<R> {
             self.line.clear();
             let room = io::Read::take(&mut self.input, LONGEST_LINE).read_until(b'\n', &mut self.line)?;
             if room == 0 {
-                return Ok(self.monitor.as_mut().and_then(MonitorLines::finish));
+                return Ok(self.monitor.as_mut().and_then(MonitorFile::finish));
             }
             self.number += 1;
             if self.line.iter().all(u8::is_ascii_whitespace) {
@@ -196,7 +196,7 @@ impl<R: BufRead> RecordedLines<R> {
             }
             if !self.has_begun {
                 self.has_begun = true;
-                self.monitor = MonitorLines::begin_with(&self.line).then(MonitorLines::default);
+                self.monitor = MonitorFile::begin_with(&self.line).then(MonitorFile::default);
             }
             let number = self.number;
             let item = match (self.line.len() as u64 == LONGEST_LINE, &mut self.monitor) {

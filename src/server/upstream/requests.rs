@@ -1,5 +1,7 @@
 //! From the client to the server: requests are framed, and pass as they came.
 
+use std::sync::atomic::Ordering;
+
 use super::connection::{ProxyConnection, Raw, Scratch, State};
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
@@ -36,7 +38,9 @@ impl ProxyConnection {
             self.to_server.push(data, &mut scratch.spare);
             return data.len();
         }
-        let limits = Limits { bulk: i64::MAX, authenticated: true };
+        // What is beyond them passes without a look at it: a server with the usual limits refuses it at once.
+        let max_bulk = self.engine.instance.config.live().max_bulk.load(Ordering::Relaxed);
+        let limits = Limits { bulk: max_bulk, authenticated: true };
         let read_at = real_micros();
         // Where the bytes begin that pass with the next ones.
         let (mut begin, mut used) = (0, 0);

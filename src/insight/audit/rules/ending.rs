@@ -264,7 +264,7 @@ fn refused_by_itself(context: &RuleContext<'_>, abandoned: &Abandoned, refused: 
 fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
     let JournalRef { at, real, .. } = context.source;
-    let is_held = hold.is_certain && hold.status == HoldStatus::Held && !hold.is_over(at, real);
+    let is_held = hold.is_certain && hold.status == HoldStatus::Held && !hold.may_be_over(at, real);
     // Its connection may have ended long ago.
     let may_be_gone = !context.collector.has_connection_events(context.lock.id.server);
     if !is_held || may_be_gone || is_endless(context, renewal, &hold) {

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 use super::entry::{Child, EffectOrder, Entry, Item, Outcome};
-use crate::protocol::split_line;
+use super::monitor_lines::{MonitorLine, MonitorSource};
 
 /// What MONITOR prints, for an error.
 const EXPECTED: &str = r#"a line of MONITOR was expected, such as 1339518083.107412 [0 127.0.0.1:60866] "GET" "key""#;
 
 /// Puts the lines of MONITOR together: scripts with the commands that they called, EXEC with those that it ran.
 #[derive(Default)]
-pub struct MonitorLines {
+pub struct MonitorFile {
     seq: u64,
     clients: HashMap<String, Client, FixedState>,
     /// How many clients there were.
@@ -32,16 +32,7 @@ struct Client {
     transaction: Option<Vec<Child>>,
 }
 
-/// A line, in its parts.
-struct MonitorLine {
-    time: i64,
-    db: u32,
-    /// The client's address; `None` for a command that a script called.
-    address: Option<String>,
-    words: Vec<Vec<u8>>,
-}
-
-impl MonitorLines {
+impl MonitorFile {
     /// Whether a file that begins with this line has the output of MONITOR.
     pub fn begin_with(line: &[u8]) -> bool {
         let line = line.trim_ascii();
@@ -59,13 +50,17 @@ impl MonitorLines {
         if matches!(line, b"OK" | b"+OK") {
             return Ok(None);
         }
-        let MonitorLine { time, db, address, words } = parse(line)?;
-        let Some(address) = address else {
+        let MonitorLine { at, db, source, words, is_whole } = MonitorLine::parse(line).ok_or(EXPECTED)?;
+        if !is_whole {
+            return Err("its words are not quoted as MONITOR quotes them".to_owned());
+        }
+        let words = words.as_words().iter().map(<[u8]>::to_vec).collect();
+        let MonitorSource::Client(address) = source else {
             self.add_called(db, words);
             return Ok(None);
         };
         let before = self.finish();
-        self.add(number, time, db, address, words);
+        self.add(number, at, db, String::from_utf8_lossy(address).into_owned(), words);
         Ok(before)
     }
 
@@ -160,44 +155,12 @@ fn child(db: u32, words: Vec<Vec<u8>>) -> Child {
     Child { db, words, words_missing: 0, reply, reply_length: 0, fault: None, children }
 }
 
-/// `1339518083.107412 [0 127.0.0.1:60866] "GET" "key"`
-fn parse(line: &[u8]) -> Result<MonitorLine, String> {
-    parts(line).ok_or_else(|| EXPECTED.to_owned()).and_then(|(time, db, source, words)| {
-        let words = split_line(words).filter(|words| !words.is_empty());
-        let words = words.ok_or_else(|| "its words are not quoted as MONITOR quotes them".to_owned())?;
-        let address = (source != "lua").then(|| source.to_owned());
-        Ok(MonitorLine { time, db, address, words })
-    })
-}
-
-fn parts(line: &[u8]) -> Option<(i64, u32, &str, &[u8])> {
-    let line = line.strip_prefix(b"+").unwrap_or(line);
-    let (time, rest) = split(line, b" [")?;
-    let (db, rest) = split(rest, b" ")?;
-    let (source, _) = split(rest, b"] \"")?;
-    let words = &rest[source.len() + 2..];
-    let (seconds, micros) = std::str::from_utf8(time).ok()?.split_once('.')?;
-    if micros.is_empty() || micros.len() > 6 || !(seconds.to_owned() + micros).bytes().all(|byte| byte.is_ascii_digit())
-    {
-        return None;
-    }
-    let micros: i64 = format!("{micros:0<6}").parse().ok()?;
-    let time = seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)?;
-    let db = std::str::from_utf8(db).ok()?.parse().ok()?;
-    Some((time, db, std::str::from_utf8(source).ok()?, words))
-}
-
-fn split<'l>(line: &'l [u8], by: &[u8]) -> Option<(&'l [u8], &'l [u8])> {
-    let at = memchr::memmem::find(line, by)?;
-    Some((&line[..at], &line[at + by.len()..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn entries(text: &str) -> Vec<Entry> {
-        let mut lines = MonitorLines::default();
+        let mut lines = MonitorFile::default();
         let mut items: Vec<Item> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             items.extend(lines.take(number, line.as_bytes()).unwrap().map(|(_, item)| item));
@@ -254,7 +217,7 @@ mod tests {
             ("1.x [0 a:1] \"PING\"", "a line of MONITOR was expected"),
             ("1.0 [0 a:1] \"PING", "not quoted"),
         ] {
-            let error = MonitorLines::default().take(1, line.as_bytes()).unwrap_err();
+            let error = MonitorFile::default().take(1, line.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
         }
     }
