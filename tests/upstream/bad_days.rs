@@ -207,7 +207,6 @@ fn a_server_that_goes_and_comes_back_is_lost_by_its_clients_and_found_by_new_one
 }
 
 #[test]
-#[ignore = "the log is silent for a while after any line about an upstream, whatever comes next"]
 fn troubles_that_differ_are_both_in_the_log() {
     let redis = ServerProcess::redis(&["--save", ""]);
     let port = redis.address().port().to_string();
@@ -267,7 +266,6 @@ fn a_server_that_closes_every_connection_at_once_closes_its_clients() {
 }
 
 #[test]
-#[ignore = "the log does not say that a server greets with an error and closes"]
 fn a_server_that_is_full_says_so_to_its_client_before_it_closes() {
     let (sight, day) = both_ways(&[vec![say("-ERR max number of clients reached\r\n"), Close]], &[&[]], |server| {
         Client::connect(server).rest()
@@ -597,7 +595,6 @@ fn a_server_that_does_not_read_stops_its_client_and_nobody_else() {
 }
 
 #[test]
-#[ignore = "commands without a reply are remembered one by one, 88 bytes each, and there is no limit to them"]
 fn a_server_that_reads_and_never_answers_makes_nothing_grow_without_bound() {
     for piece in [request(&["SET", "k", &"x".repeat(1024)]), request(&["PING"])] {
         let server = ScriptedServer::start(&[vec![]]);

@@ -196,7 +196,6 @@ fn subscriptions_in_resp2() {
 }
 
 #[test]
-#[ignore = "the journal pairs all replies behind such an EXEC with the wrong commands"]
 fn subscriptions_in_a_transaction_have_more_replies_than_its_array_has_elements() {
     same_conversation(
         r"
@@ -243,7 +242,6 @@ fn subscriptions_in_resp3_with_commands_and_messages_in_between() {
 }
 
 #[test]
-#[ignore = "a push inside an array is counted as one of its elements"]
 fn messages_inside_the_array_of_exec_are_no_elements_of_it() {
     let place = Place::through(&[]);
     let mut client = place.client();
@@ -295,7 +293,6 @@ fn replies_that_are_switched_off() {
 
 /// The server announces three replies in EXEC's array then, and sends two.
 #[test]
-#[ignore = "CLIENT REPLY behind an array that never ends is held back for ever"]
 fn an_array_that_is_shorter_than_it_says() {
     let bytes = bytes_of(
         r"
@@ -500,7 +497,6 @@ fn bytes_that_are_no_request() {
 }
 
 #[test]
-#[ignore = "the journal has what is behind QUIT as unknown"]
 fn what_is_behind_quit_is_not_run() {
     same_conversation("SET k 1\nQUIT\nSET k 2\nSET k 3");
 }
@@ -541,7 +537,6 @@ fn a_client_that_writes_everything_before_it_reads_anything_gets_all_replies() {
 }
 
 #[test]
-#[ignore = "a request is kept whole before it passes: 314 MB for one of 100 MB"]
 fn values_of_a_hundred_megabytes_pass_in_both_directions() {
     both_ways(|place| {
         let value = Dice::new(1).bytes(100 * MEGABYTE);
@@ -755,7 +750,6 @@ fn redoubles_commands_between_others_are_answered_in_their_place_and_never_reach
 }
 
 #[test]
-#[ignore = "the server does not hear of the error, so EXEC runs the rest"]
 fn redoubles_commands_in_a_transaction_are_refused_and_spoil_it_as_unknown_ones_do() {
     let story =
         |mut client: Wire| ["MULTI", "SET k 1", "REDOUBLE JOURNAL COUNT", "EXEC", "GET k"].map(|line| client.ask(line));

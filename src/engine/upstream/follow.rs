@@ -23,6 +23,8 @@ pub enum Follows {
     ClientReply,
     /// That everything is as at the beginning.
     Reset,
+    /// That what is behind it does not run.
+    Quit,
     Multi,
     Exec,
     Discard,
@@ -57,6 +59,7 @@ impl Follows {
             "client|setname" => Self::ClientName,
             "client|reply" => Self::ClientReply,
             "reset" => Self::Reset,
+            "quit" => Self::Quit,
             "multi" => Self::Multi,
             "exec" => Self::Exec,
             "discard" => Self::Discard,
@@ -151,11 +154,6 @@ impl FollowedState {
         if is_reply { Heard::Reply } else { Heard::Message }
     }
 
-    /// How many replies an UNSUBSCRIBE without channels has.
-    fn listened(&mut self, kind: Listened) -> usize {
-        self.listening.as_mut().map_or(0, |listening| listening.of(kind).len())
-    }
-
     /// A command has one more reply. Returns whether that was the last one.
     pub fn count_reply(&mut self, command: &mut PassedCommand, in_transaction: bool, reply: &[u8]) -> bool {
         let kind = match command.follows {
@@ -163,7 +161,7 @@ impl FollowedState {
             Follows::Subscribe(kind) | Follows::Unsubscribe(kind) => kind,
             _ => return true,
         };
-        let left = command.left.unwrap_or_else(|| self.listened(kind).max(1));
+        let left = command.left.unwrap_or_else(|| self.count(kind).max(1));
         let name = array_elements(reply).and_then(|elements| Some(bulk(elements.get(1)?)?.to_vec()));
         if matches!(command.follows, Follows::Subscribe(_)) {
             if let Some(name) = name {
@@ -177,6 +175,44 @@ impl FollowedState {
         }
         command.left = Some(left - 1);
         left == 1
+    }
+
+    /// How many confirmations of subscriptions come behind an EXEC with this reply: one for each channel but the first of a
+    /// command, which is its element of the array.
+    pub fn strays_of(&self, session: &Session, reply: &[u8]) -> usize {
+        let queue = session.transaction.iter().flat_map(|transaction| &transaction.queue);
+        let Some(elements) = array_elements(reply).filter(|_| session.protocol == Protocol::Resp2) else { return 0 };
+        if elements.len() != queue.clone().count() {
+            return 0;
+        }
+        let mut listened =
+            [self.count(Listened::Channels), self.count(Listened::Patterns), self.count(Listened::ShardChannels)];
+        queue
+            .map(|queued| {
+                let channels = queued.words.as_words().len().saturating_sub(1);
+                let (kind, confirmations) = match Follows::of(&queued.row.spec.name.to_ascii_lowercase()) {
+                    Follows::Subscribe(kind) => {
+                        listened[kind as usize] += channels;
+                        (kind, channels)
+                    }
+                    Follows::Unsubscribe(kind) if channels == 0 => (kind, listened[kind as usize].max(1)),
+                    Follows::Unsubscribe(kind) => (kind, channels),
+                    _ => return 0,
+                };
+                if matches!(Follows::of(&queued.row.spec.name.to_ascii_lowercase()), Follows::Unsubscribe(_)) {
+                    listened[kind as usize] = listened[kind as usize].saturating_sub(confirmations);
+                }
+                confirmations.saturating_sub(1)
+            })
+            .sum()
+    }
+
+    fn count(&self, kind: Listened) -> usize {
+        self.listening.as_ref().map_or(0, |listening| match kind {
+            Listened::Channels => listening.channels.len(),
+            Listened::Patterns => listening.patterns.len(),
+            Listened::ShardChannels => listening.shard_channels.len(),
+        })
     }
 
     /// A command has its reply: the session is from now on as the server's is.
@@ -244,6 +280,7 @@ impl FollowedState {
             | Follows::Subscribe(_)
             | Follows::Unsubscribe(_)
             | Follows::Replication
+            | Follows::Quit
             | Follows::Blocking
             | Follows::Script => {}
         }

@@ -38,6 +38,8 @@ pub enum Own {
     Auth,
     /// Selects the database of the upstream's address.
     Select,
+    /// Spoils a transaction in which a command of the test powers was refused.
+    Spoil,
     /// Ends a transaction whose EXEC was answered by a rule.
     Discard,
     /// Asks whether the server lets the client in, before a command of the test powers runs for it.
@@ -129,7 +131,7 @@ impl PassedQueue {
         command.words.fill(words);
         describe(&mut command);
         command.left = command.follows.replies(words.len());
-        self.kept += command.words.size();
+        self.kept += size_of(&command);
         self.blocking += usize::from(command.follows.may_block());
         self.queue.push_back(Waiting::Command(command));
     }
@@ -143,7 +145,7 @@ impl PassedQueue {
     pub fn pop(&mut self) -> Option<Waiting> {
         let first = self.queue.pop_front();
         if let Some(Waiting::Command(command)) = &first {
-            self.kept -= command.words.size();
+            self.kept -= size_of(command);
             self.blocking -= usize::from(command.follows.may_block());
         }
         if self.queue.is_empty() && self.queue.capacity() > Self::ROOM {
@@ -151,4 +153,9 @@ impl PassedQueue {
         }
         first
     }
+}
+
+/// The memory of a command that is kept.
+fn size_of(command: &PassedCommand) -> usize {
+    size_of_val(command) + command.words.size()
 }

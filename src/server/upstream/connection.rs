@@ -19,9 +19,11 @@ use crate::base::clock::{Alarm, Clock, real_micros};
 use crate::base::error::plain;
 use crate::clients::session::{Flow, Session, Signal, Wait};
 use crate::clients::stats::add;
-use crate::engine::{Engine, Fibers, FollowedState, Own, PassedQueue, SpareCommands, WaitEnd, WaitProgress, Waiting};
+use crate::engine::{
+    Engine, Fibers, FollowedState, Own, PassedQueue, Replied, SpareCommands, WaitEnd, WaitProgress, Waiting,
+};
 use crate::protocol::{Dialect, Framer, Protocol, Reply, ReplyScanner};
-use crate::server::node::Node;
+use crate::server::node::{Node, Trouble};
 use crate::server::stream::Stream;
 use crate::server::tls_stream::{NO_TLS_HERE, is_tls_hello};
 
@@ -80,6 +82,12 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) replies: Vec<u8>,
     pub(super) passed: PassedQueue,
     pub(super) state: FollowedState,
+    /// How many replies come that belong to no command any more: confirmations of subscriptions in a transaction.
+    pub(super) strays: usize,
+    /// The server has said goodbye: it runs nothing that was passed behind QUIT.
+    pub(super) has_quit: bool,
+    /// Where a long request ends that passes as it comes.
+    pub(super) passing: Option<Box<ReplyScanner>>,
     /// MULTI was passed, and what ends it was not.
     pub(super) in_multi: bool,
     /// The server has let the client in.
@@ -139,6 +147,9 @@ impl ProxyConnection {
             replies: Vec::new(),
             passed: PassedQueue::default(),
             state: FollowedState::default(),
+            strays: 0,
+            has_quit: false,
+            passing: None,
             in_multi: false,
             is_let_in: false,
             is_refused: false,
@@ -151,9 +162,9 @@ impl ProxyConnection {
         }
     }
 
-    pub(super) fn log(&self, text: &str) {
+    pub(super) fn log(&self, trouble: Trouble, text: &str) {
         let address = self.session.client.peer().address();
-        self.node.log_sparingly(&format!("Upstream {}: {text} (client {address})", self.target.address()));
+        self.node.log_trouble(trouble, &format!("Upstream {}: {text} (client {address})", self.target.address()));
     }
 
     /// Sends a command of the proxy itself, whose reply the client does not see.
@@ -191,7 +202,7 @@ impl ProxyConnection {
                     self.begin(scratch);
                 }
                 Poll::Ready(Err(error)) => {
-                    self.log(&format!("cannot connect to {error}"));
+                    self.log(Trouble::Absent, &format!("cannot connect to {error}"));
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -319,7 +330,7 @@ impl ProxyConnection {
             }
         }
         if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
-            self.log("a request is longer than client-query-buffer-limit");
+            self.log(Trouble::Request, "a request is longer than client-query-buffer-limit");
             self.flow = State::Dropped;
         }
     }
@@ -390,7 +401,7 @@ impl ProxyConnection {
                 format!("the connection broke: {}", plain(error))
             });
             let commands = if waiting == 1 { "1 command has".to_owned() } else { format!("{waiting} commands have") };
-            self.log(&format!("{how}; {commands} no reply"));
+            self.log(Trouble::Ended, &format!("{how}; {commands} no reply"));
         }
         // A part of a reply that was held back passes as it would have without us.
         let reply = std::mem::take(&mut self.reply);
@@ -406,7 +417,8 @@ impl ProxyConnection {
         let now = real_micros();
         while let Some(waiting) = self.passed.pop() {
             if let Waiting::Command(mut command) = waiting {
-                self.engine.end_passed(&mut self.session, &mut self.state, &mut command, None, now);
+                let reply = if self.has_quit { Replied::NeverRan } else { Replied::Unknown };
+                self.engine.end_passed(&mut self.session, &mut self.state, &mut command, reply, now);
             }
         }
         self.engine.end_batch(&mut self.session, &mut Fibers::default());

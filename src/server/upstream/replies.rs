@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use super::connection::{ProxyConnection, Raw, Scratch};
 use crate::base::clock::real_micros;
 use crate::clients::session::Wait;
-use crate::engine::{Heard, Own, WaitEnd, Waiting, is_error};
+use crate::engine::{Follows, Heard, Own, Replied, WaitEnd, Waiting, is_error};
+use crate::server::node::Trouble;
 
 /// The most bytes that are kept of a reply that comes in several pieces, if nothing is to be known of it but its kind.
 const HEAD: usize = 128;
@@ -86,7 +87,7 @@ impl ProxyConnection {
     /// Counts a whole reply to a command of which nothing is to be known, the usual case. Returns whether it was one.
     #[inline]
     fn is_plain_reply(&mut self, reply: &[u8]) -> bool {
-        if self.state.hears_messages() || reply.first() == Some(&b'>') {
+        if self.strays > 0 || self.state.hears_messages() || reply.first() == Some(&b'>') {
             return false;
         }
         match self.passed.front_mut() {
@@ -129,9 +130,13 @@ impl ProxyConnection {
             }
             return;
         }
+        if self.strays > 0 {
+            self.strays -= 1;
+            return;
+        }
         match self.passed.front_mut() {
             // Nobody asked: the server says why it closes the connection.
-            None => {}
+            None => self.log(Trouble::Unasked, &format!("it says unasked '{}'", first_line(reply))),
             Some(Waiting::Plain(count)) if *count > 1 => *count -= 1,
             Some(Waiting::Plain(_)) => drop(self.passed.pop()),
             Some(Waiting::Own(own)) => {
@@ -162,7 +167,11 @@ impl ProxyConnection {
             let seq = self.engine.instance.control.journal.next();
             self.session.in_flight.trace.stamp(seq, now, Some(now));
         }
-        self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(reply), now);
+        if command.follows == Follows::Exec {
+            self.strays = self.state.strays_of(&self.session, reply);
+        }
+        self.has_quit |= command.follows == Follows::Quit;
+        self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(reply), now);
         let is_intercepted = command.is_intercepted;
         scratch.commands.give_back(command);
         if is_intercepted && matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Upstream)) {
@@ -172,7 +181,7 @@ impl ProxyConnection {
 
     /// A command of the proxy itself has its reply.
     fn end_own(&mut self, own: Own, reply: &[u8]) {
-        let line = String::from_utf8_lossy(reply.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+        let line = first_line(reply);
         match own {
             Own::Ping => {
                 self.is_let_in = !reply.starts_with(b"-NOAUTH");
@@ -180,19 +189,20 @@ impl ProxyConnection {
             }
             Own::Auth | Own::Select if is_error(reply) => {
                 let what = if own == Own::Auth { "AUTH" } else { "SELECT" };
-                self.log(&format!("{what} with what --upstream says was answered with '{line}'"));
+                self.log(Trouble::Refused, &format!("{what} with what --upstream says was answered with '{line}'"));
                 if own == Own::Select {
                     self.session.db = 0;
                 }
             }
             Own::Auth => self.is_let_in = true,
-            Own::Select | Own::Discard => {}
+            Own::Select | Own::Discard | Own::Spoil => {}
         }
     }
 
     /// What the server sends is no reply. From now on everything passes without a look at it.
     fn give_up_replies(&mut self, scratch: &mut Scratch) {
         self.log(
+            Trouble::Unasked,
             "it sends what is no reply; from now on all bytes of this client pass, unseen by journal, faults and gates",
         );
         let reply = std::mem::take(&mut self.reply);
@@ -204,4 +214,11 @@ impl ProxyConnection {
         let input = std::mem::take(&mut self.input);
         self.to_server.push(&input, &mut scratch.spare);
     }
+}
+
+/// The first line of a reply, for the log.
+fn first_line(reply: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string()
 }

@@ -6,10 +6,10 @@ use super::connection::{ProxyConnection, Raw, Scratch, State};
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
-use crate::engine::{Follows, Own, PassedCommand, Resolved, Turn, replies_after};
+use crate::engine::{Follows, Own, PassedCommand, Replied, Resolved, Turn, replies_after};
 use crate::powers::{Hook, HookPath};
-use crate::protocol::{Limits, Reply, Words};
-use crate::spec::Group;
+use crate::protocol::{Limits, Reply, ReplyScanner, Words};
+use crate::spec::{CommandKind, CommandSpec, Group};
 
 /// What becomes of one request.
 enum Course {
@@ -38,6 +38,10 @@ impl ProxyConnection {
             self.to_server.push(data, &mut scratch.spare);
             return data.len();
         }
+        if let Some(end) = self.pass_rest(data) {
+            self.to_server.push(&data[..end], &mut scratch.spare);
+            return end;
+        }
         // What is beyond them passes without a look at it: a server with the usual limits refuses it at once.
         let max_bulk = self.engine.instance.config.live().max_bulk.load(Ordering::Relaxed);
         let limits = Limits { bulk: max_bulk, authenticated: true };
@@ -49,7 +53,13 @@ impl ProxyConnection {
         while self.flow == State::Open && self.session.in_flight.wait.is_none() {
             let framed = match framer.next(&data[used..], limits) {
                 Ok(Some(framed)) => framed,
-                Ok(None) => break,
+                Ok(None) => {
+                    if self.passes_as_it_comes(&data[used..]) {
+                        framer.reset();
+                        used = data.len();
+                    }
+                    break;
+                }
                 Err(_) => {
                     // The server says what is wrong with it.
                     self.is_raw = Raw::Requests;
@@ -150,7 +160,63 @@ impl ProxyConnection {
             self.engine.execute(&mut self.session, request.resolved, request.words, &mut out, &mut scratch.fibers);
         self.engine.end_calls(&mut self.session, bytes);
         self.to_client.push(&out, &mut scratch.spare);
+        if self.session.transaction.is_some() {
+            // It was refused, which spoils a transaction.
+            self.send_own(Own::Spoil, &[b"?"], scratch);
+        }
         Course::Answered(flow)
+    }
+
+    /// Passes what is left of a long request. Returns where it ends, or all that is there.
+    fn pass_rest(&mut self, data: &[u8]) -> Option<usize> {
+        match self.passing.as_mut()?.next(data) {
+            Ok(None) => Some(data.len()),
+            Ok(Some(end)) => {
+                self.passing = None;
+                Some(end)
+            }
+            Err(_) => {
+                // The server says what is wrong with it.
+                self.passing = None;
+                self.is_raw = Raw::Requests;
+                Some(data.len())
+            }
+        }
+    }
+
+    /// Whether a long request that has begun passes as it comes, because nobody wants to know more of it than its name. It
+    /// counts as passed then.
+    fn passes_as_it_comes(&mut self, data: &[u8]) -> bool {
+        /// Shorter requests are kept until they are there.
+        const LONG: usize = 64 * 1024;
+        let hooks = &self.engine.instance.active_hooks;
+        let is_looked_at = hooks.path() != HookPath::None || self.session.in_flight.is_intercepted();
+        if data.len() < LONG
+            || data.first() != Some(&b'*')
+            || is_looked_at
+            || self.in_multi
+            || self.session.replies != Replies::On
+            || self.engine.keeps_key_order()
+        {
+            return false;
+        }
+        let mut lines = data.splitn(4, |byte| *byte == b'\n');
+        let name = lines.nth(2).map(<[u8]>::trim_ascii_end);
+        let row = name.and_then(|name| self.engine.table.find(name)).filter(|row| !row.is_container);
+        let is_plain = |row: &CommandSpec| {
+            let follows = Follows::of(&row.name.to_ascii_lowercase());
+            follows == Follows::Nothing && row.kind != CommandKind::Blocking && row.group != Group::Control
+        };
+        if !row.is_some_and(is_plain) {
+            return false;
+        }
+        let mut scanner = Box::<ReplyScanner>::default();
+        if !matches!(scanner.next(data), Ok(None)) {
+            return false;
+        }
+        self.passing = Some(scanner);
+        self.passed.push_plain();
+        true
     }
 
     /// Takes a command through the stages: past gates and rules, and alone to the server.
@@ -198,7 +264,7 @@ impl ProxyConnection {
             self.passed.push_plain();
             return Course::Pass;
         }
-        if matches!(follows, Follows::ClientReply | Follows::Replication) && !self.passed.is_empty() {
+        if follows == Follows::Replication && !self.passed.is_empty() {
             return Course::Hold;
         }
         if keeps_order && follows == Follows::Exec && !self.passed.is_empty() {
@@ -232,7 +298,7 @@ impl ProxyConnection {
         } else {
             let mut command = PassedCommand { words: words.into_owned(), ..PassedCommand::default() };
             describe(&mut command);
-            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(&[]), *read_at);
+            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(&[]), *read_at);
         }
         Course::Pass
     }
