@@ -92,9 +92,7 @@ fn compare(suites: &[&'static Suite], options: &Options) -> Result<bool, String>
         println!("locks: no suite of that name");
         return Ok(true);
     }
-    let usual: &[&str] =
-        if options.all || !options.named.is_empty() { &["redouble", "upstream"] } else { &["redouble"] };
-    let sides = Side::wanted(options, Side::redouble(), usual)?;
+    let sides = Side::wanted(options, Side::redouble())?;
     let needs: BTreeSet<&str> = suites.iter().flat_map(|suite| suite.needs).copied().collect();
     let needs: Vec<&str> = needs.into_iter().collect();
     let lacking = sides.iter().map(|side| if needs.is_empty() { Ok(Vec::new()) } else { side.lacks(&needs) });
