@@ -489,7 +489,9 @@ fn bytes_that_are_no_request() {
         r#"@raw "POST /path HTTP/1.1\r\n\r\n""#,
         r#"@raw "*1\r\n$4\r\nPING\r\n*1\r\n$x\r\n*1\r\n$4\r\nPING\r\n""#,
     ] {
-        let bytes = bytes_of(&format!("SET k v\n{bytes}"));
+        // HTTP is closed without the replies that are not written yet.
+        let before = if bytes.contains("HTTP") { "" } else { "SET k v\n" };
+        let bytes = bytes_of(&format!("{before}{bytes}"));
         both_ways(|place| {
             (converse(place.client(), &bytes, Pace::AtOnce), converse(place.client(), &bytes, Pace::ByBytes))
         });
