@@ -543,6 +543,10 @@ fn values_of_a_hundred_megabytes_pass_in_both_directions() {
     both_ways(|place| {
         let value = Dice::new(1).bytes(100 * MEGABYTE);
         let mut client = place.client();
+        if place.front.is_some() {
+            // With it, a request is kept whole before it passes.
+            assert_eq!(client.ask("REDOUBLE JOURNAL OFF"), Frame::status("OK"));
+        }
         let before = place.front.as_ref().map(Front::resident);
         assert_eq!(client.call(&[b"SET".as_slice(), b"k", &value]), Frame::status("OK"));
         assert!(client.ask("GET k") == Frame::Bulk(value.clone()), "the value comes back as it was");

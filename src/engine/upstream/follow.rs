@@ -177,9 +177,9 @@ impl FollowedState {
         left == 1
     }
 
-    /// How many confirmations of subscriptions come behind an EXEC with this reply: one for each channel but the first of a
-    /// command, which is its element of the array.
-    pub fn strays_of(&self, session: &Session, reply: &[u8]) -> usize {
+    /// How many replies come behind the array of an EXEC: confirmations of subscriptions, one for each channel but the first
+    /// of a command, which is its element of the array.
+    pub fn more_replies(&self, session: &Session, reply: &[u8]) -> usize {
         let queue = session.transaction.iter().flat_map(|transaction| &transaction.queue);
         let Some(elements) = array_elements(reply).filter(|_| session.protocol == Protocol::Resp2) else { return 0 };
         if elements.len() != queue.clone().count() {
@@ -207,6 +207,31 @@ impl FollowedState {
             .sum()
     }
 
+    /// Follows a subscription in a transaction.
+    fn subscribe(&mut self, follows: Follows, words: Words<'_>) {
+        match follows {
+            Follows::Subscribe(kind) => {
+                let listened = self.listening.get_or_insert_default().of(kind);
+                listened.extend(words.iter().skip(1).map(Box::from));
+            }
+            Follows::Unsubscribe(kind) => {
+                let Some(listening) = &mut self.listening else { return };
+                match words.len() {
+                    1 => listening.of(kind).clear(),
+                    _ => {
+                        words.iter().skip(1).for_each(|name| {
+                            listening.of(kind).remove(name);
+                        });
+                    }
+                }
+                if listening.is_empty() {
+                    self.listening = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn count(&self, kind: Listened) -> usize {
         self.listening.as_ref().map_or(0, |listening| match kind {
             Listened::Channels => listening.channels.len(),
@@ -223,8 +248,9 @@ impl FollowedState {
                 let queue = transaction.take().map(|transaction| transaction.queue).unwrap_or_default();
                 let replies = array_elements(reply).unwrap_or_default();
                 for (queued, _) in queue.iter().zip(replies).filter(|(_, reply)| !is_error(reply)) {
-                    let name = table.full_name(queued.row.spec);
-                    self.apply(session, Follows::of(&name), queued.words.as_words(), true);
+                    let (name, words) = (table.full_name(queued.row.spec), queued.words.as_words());
+                    self.subscribe(Follows::of(&name), words);
+                    self.apply(session, Follows::of(&name), words, true);
                 }
             }
             (_, Some(transaction)) if is_queued => {

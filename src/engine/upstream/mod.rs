@@ -137,7 +137,8 @@ impl Engine {
         let reply = if let Replied::With(reply) = reply { reply } else { &[] };
         self.note_children(session, command, reply);
         state.follow(session, &self.table, command, reply);
-        if !command.is_intercepted && self.instance.active_hooks.has(Hook::Journal) {
+        let is_recorded = !command.is_intercepted && outcome != Outcome::NeverRan;
+        if is_recorded && self.instance.active_hooks.has(Hook::Journal) {
             self.record_passed(session, command, db, reply, outcome, now);
         }
         // The next command on its keys has a later place in the journal.

@@ -14,6 +14,8 @@ pub struct PassedCommand {
     pub follows: Follows,
     /// When its request was handed to the connection, in microseconds since 1970.
     pub sent: i64,
+    /// CLIENT REPLY has switched its reply off.
+    pub has_no_reply: bool,
     /// How many replies it still has, once that is known.
     pub left: Option<usize>,
     /// A gate, a rule or the explorer has seen it: it is alone, and its reply goes through the stages.
@@ -129,8 +131,9 @@ impl PassedQueue {
     pub fn push(&mut self, words: Words<'_>, spare: &mut SpareCommands, describe: impl FnOnce(&mut PassedCommand)) {
         let mut command = spare.0.pop().unwrap_or_default();
         command.words.fill(words);
+        command.has_no_reply = false;
         describe(&mut command);
-        command.left = command.follows.replies(words.len());
+        command.left = if command.has_no_reply { Some(0) } else { command.follows.replies(words.len()) };
         self.kept += size_of(&command);
         self.blocking += usize::from(command.follows.may_block());
         self.queue.push_back(Waiting::Command(command));

@@ -82,8 +82,6 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) replies: Vec<u8>,
     pub(super) passed: PassedQueue,
     pub(super) state: FollowedState,
-    /// How many replies come that belong to no command any more: confirmations of subscriptions in a transaction.
-    pub(super) strays: usize,
     /// The server has said goodbye: it runs nothing that was passed behind QUIT.
     pub(super) has_quit: bool,
     /// Where a long request ends that passes as it comes.
@@ -147,7 +145,6 @@ impl ProxyConnection {
             replies: Vec::new(),
             passed: PassedQueue::default(),
             state: FollowedState::default(),
-            strays: 0,
             has_quit: false,
             passing: None,
             in_multi: false,
@@ -395,7 +392,7 @@ impl ProxyConnection {
     /// The server has closed its side, or the connection to it broke. The client's connection ends in the same way.
     fn server_has_ended(&mut self, error: Option<io::Error>, scratch: &mut Scratch) {
         let waiting = self.passed.len();
-        let is_expected = self.passed.is_empty() || self.client_has_ended;
+        let is_expected = self.passed.is_empty() || self.client_has_ended || self.is_raw == Raw::All;
         if !is_expected || error.is_some() {
             let how = error.as_ref().map_or("has closed the connection".to_owned(), |error| {
                 format!("the connection broke: {}", plain(error))

@@ -68,6 +68,7 @@ impl ProxyConnection {
             }
         }
         self.to_client.push(&data[begin..], &mut scratch.spare);
+        self.end_silent(now);
         if self.reply.is_empty() && self.reply.capacity() > MOST_RECORDED / 8 {
             self.reply = Vec::new();
         }
@@ -87,7 +88,7 @@ impl ProxyConnection {
     /// Counts a whole reply to a command of which nothing is to be known, the usual case. Returns whether it was one.
     #[inline]
     fn is_plain_reply(&mut self, reply: &[u8]) -> bool {
-        if self.strays > 0 || self.state.hears_messages() || reply.first() == Some(&b'>') {
+        if self.state.hears_messages() || reply.first() == Some(&b'>') {
             return false;
         }
         match self.passed.front_mut() {
@@ -119,6 +120,7 @@ impl ProxyConnection {
 
     /// A reply has ended, or a message. If it was held, its bytes did not pass.
     fn end_reply(&mut self, reply: &[u8], holds: bool, now: i64, scratch: &mut Scratch) {
+        self.end_silent(now);
         let first = match self.passed.front_mut() {
             Some(Waiting::Command(command)) => Some(&**command),
             _ => None,
@@ -128,10 +130,6 @@ impl ProxyConnection {
             if holds {
                 self.to_client.push(reply, &mut scratch.spare);
             }
-            return;
-        }
-        if self.strays > 0 {
-            self.strays -= 1;
             return;
         }
         match self.passed.front_mut() {
@@ -145,8 +143,18 @@ impl ProxyConnection {
                 self.end_own(own, reply);
             }
             Some(Waiting::Command(command)) => {
-                let in_transaction = self.session.transaction.is_some();
-                let is_last = self.state.count_reply(command, in_transaction, reply);
+                let is_last = match (command.follows, self.replies.is_empty()) {
+                    (Follows::Exec, true) => {
+                        let more = self.state.more_replies(&self.session, reply);
+                        command.left = Some(more);
+                        more == 0
+                    }
+                    (Follows::Exec, false) => {
+                        command.left = command.left.map(|left| left - 1);
+                        command.left == Some(0)
+                    }
+                    _ => self.state.count_reply(command, self.session.transaction.is_some(), reply),
+                };
                 if is_last && self.replies.is_empty() {
                     self.end_command(reply, now, scratch);
                 } else {
@@ -167,15 +175,22 @@ impl ProxyConnection {
             let seq = self.engine.instance.control.journal.next();
             self.session.in_flight.trace.stamp(seq, now, Some(now));
         }
-        if command.follows == Follows::Exec {
-            self.strays = self.state.strays_of(&self.session, reply);
-        }
         self.has_quit |= command.follows == Follows::Quit;
         self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(reply), now);
         let is_intercepted = command.is_intercepted;
         scratch.commands.give_back(command);
         if is_intercepted && matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Upstream)) {
             self.end_wait(WaitEnd::Passed(reply.to_vec()), scratch);
+        }
+    }
+
+    /// The commands without replies that are the next ones are over.
+    fn end_silent(&mut self, now: i64) {
+        while let Some(Waiting::Command(command)) = self.passed.front_mut()
+            && command.has_no_reply
+        {
+            let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
+            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(&[]), now);
         }
     }
 

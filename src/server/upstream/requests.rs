@@ -155,16 +155,25 @@ impl ProxyConnection {
             return Course::Hold;
         }
         let mut out = Vec::new();
+        let is_skipped = self.session.replies == Replies::Skip;
         self.session.timer.request = 0;
         let flow =
             self.engine.execute(&mut self.session, request.resolved, request.words, &mut out, &mut scratch.fibers);
         self.engine.end_calls(&mut self.session, bytes);
         self.to_client.push(&out, &mut scratch.spare);
+        if is_skipped && self.session.replies == Replies::On {
+            self.skip_a_reply(scratch);
+        }
         if self.session.transaction.is_some() {
             // It was refused, which spoils a transaction.
             self.send_own(Own::Spoil, &[b"?"], scratch);
         }
         Course::Answered(flow)
+    }
+
+    /// CLIENT REPLY SKIP was for a command that the server does not see: it skips the reply to this one.
+    fn skip_a_reply(&mut self, scratch: &mut Scratch) {
+        self.to_server.push(b"*1\r\n$4\r\nPING\r\n", &mut scratch.spare);
     }
 
     /// Passes what is left of a long request. Returns where it ends, or all that is there.
@@ -229,9 +238,13 @@ impl ProxyConnection {
         let row = self.engine.table.row_of(words);
         let in_transaction = self.session.transaction.is_some();
         let mut out = Vec::new();
+        let is_skipped = self.session.replies == Replies::Skip;
         let flow = self.engine.intercept(&mut self.session, resolved, words, &mut out, &mut scratch.fibers);
         if !matches!(&flow, Flow::Wait(wait) if matches!(**wait, Wait::Upstream)) {
             self.to_client.push(&out, &mut scratch.spare);
+            if is_skipped && self.session.replies == Replies::On {
+                self.skip_a_reply(scratch);
+            }
             if in_transaction && self.session.transaction.is_none() {
                 // A rule has answered EXEC: the server still has the transaction.
                 self.in_multi = false;
@@ -293,7 +306,11 @@ impl ProxyConnection {
             (command.row, command.follows, command.sent) = (row, follows, *read_at);
             (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
         };
-        if has_reply {
+        if has_reply || !self.passed.is_empty() {
+            let describe = |command: &mut PassedCommand| {
+                describe(command);
+                command.has_no_reply = !has_reply;
+            };
             self.passed.push(*words, &mut scratch.commands, describe);
         } else {
             let mut command = PassedCommand { words: words.into_owned(), ..PassedCommand::default() };
