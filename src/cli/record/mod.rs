@@ -57,7 +57,7 @@ impl Program {
         let port_file = config.path("port-file");
         let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
         let servers = builder.spawn_all().map_err(|error| error.to_string())?;
-        let status = record_servers(&servers, options, &recording, &here, port_file, &log);
+        let status = record_servers(&servers, options, &recording, &here, port_file);
         // That the servers end is no news.
         log.set_least(u8::MAX);
         status
@@ -71,7 +71,6 @@ fn record_servers(
     recording: &CommandRun,
     here: &Path,
     port_file: Option<PathBuf>,
-    log: &Log,
 ) -> Result<u8, String> {
     let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let events = events.map_err(|error| plain(&error))?;
@@ -80,6 +79,11 @@ fn record_servers(
     for server in servers {
         events.block_on(server.reach_upstream()).map_err(|error| format!("cannot connect to {error}"))?;
     }
+    // How many clients there may be is no news of the server that is recorded.
+    let raise_limits = || {
+        let silent = Log::silent();
+        numbered_instances(servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &silent));
+    };
     let instances = numbered_instances(servers);
     let mut recorder = Recorder::start(options, &instances)?;
     let ports = servers.iter().filter_map(|server| server.address()).map(|address| address.port()).collect();
@@ -89,7 +93,7 @@ fn record_servers(
     let longest = recording.options.longest;
     let status = if recording.command.is_empty() {
         say(&format!("point your program at {}; Ctrl-C ends the recording", urls.join(" and ")));
-        instances.iter().for_each(|(_, instance)| raise_file_limit(&instance.config, log));
+        raise_limits();
         events.block_on(until_signal(&mut recorder, longest, &mut signals))
     } else {
         let variables = environment(servers, &recording.options.variables);
@@ -97,7 +101,7 @@ fn record_servers(
             child_command(&recording.command).and_then(|mut command| command.current_dir(here).envs(variables).spawn());
         let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         // Not before the command is started, which inherits the limit of open files.
-        instances.iter().for_each(|(_, instance)| raise_file_limit(&instance.config, log));
+        raise_limits();
         let status = events.block_on(async {
             let mut command = pin!(wait(child, &mut signals));
             let end = until_end(&mut recorder, longest, |cx| command.as_mut().poll(cx)).await;
