@@ -215,7 +215,7 @@ mod tests {
             ("1.0 [0 a:1] PING", "a line of MONITOR was expected"),
             ("1.0 [x a:1] \"PING\"", "a line of MONITOR was expected"),
             ("1.x [0 a:1] \"PING\"", "a line of MONITOR was expected"),
-            ("1.0 [0 a:1] \"PING", "not quoted"),
+            ("1.0 [0 a:1] \"PING", "a line of MONITOR was expected"),
         ] {
             let error = MonitorFile::default().take(1, line.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
