@@ -166,6 +166,9 @@ fn open_log(config: &Config) -> Result<Log, String> {
     Ok(log)
 }
 
+/// So many clients are enough, unless somebody asks for more.
+const ENOUGH: usize = 400;
+
 /// Sees that there can be as many connections as `maxclients` promises.
 pub(super) fn raise_file_limit(config: &Config, log: &Log) {
     let wanted: usize = config.number("maxclients");
@@ -176,10 +179,15 @@ pub(super) fn raise_file_limit(config: &Config, log: &Log) {
         }
         Err(possible) => {
             config.assign("maxclients", possible.to_string());
-            log.warn(format!(
-                "Too few open files for maxclients {wanted}, so it has been reduced to {possible}. If you need higher \
-                 maxclients increase 'ulimit -n'."
-            ));
+            // In front of a real server a client takes two, and the usual limits are not made for that.
+            let is_usual = config.sockets_of_a_client() > 1 && !config.is_named("maxclients") && possible >= ENOUGH;
+            log.write(
+                if is_usual { Level::Notice } else { Level::Warning },
+                &format!(
+                    "Too few open files for maxclients {wanted}, so it has been reduced to {possible}. If you need higher \
+                     maxclients increase 'ulimit -n'."
+                ),
+            );
         }
     }
 }

@@ -149,7 +149,7 @@ fn latest(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let words = args.rest();
     let is_wanted =
-        |name: &str| words.len() == 0 || words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        |name: &str| words.is_empty() || words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     Ok(Reply::Integer(call.server.latency.forget(is_wanted) as i64))
 }
 

@@ -172,7 +172,7 @@ impl<'a> ReadRequest<'a> {
                 return Err(CommandError::SYNTAX);
             }
         }
-        if request.keys.len() == 0 {
+        if request.keys.is_empty() {
             return Err(CommandError::SYNTAX);
         }
         if grouped && request.group.is_none() {

@@ -214,6 +214,10 @@ impl Engine {
         let labels = session.client.labels();
         let (arrival, inside) = self.arrivals(session, &labels.name, spec, words);
         hooks.rule = control.faults.first_match(&arrival, &inside);
+        if hooks.rule.is_none() && self.backend.upstream().is_some() {
+            // The server runs what is queued: an error for it is the answer to EXEC.
+            hooks.rule = inside.iter().find_map(|command| control.faults.first_match_inside(command));
+        }
         hooks.gates_after = control.gates.after(&arrival, &inside);
         drop((arrival, inside));
         drop(labels);

@@ -38,8 +38,8 @@ use replies::add_messages;
 
 pub use backend::Fibers;
 pub use upstream::{
-    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, SpareCommands, Turn, Waiting, Wipe, is_error,
-    replies_after, runs_script,
+    FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Replied, SpareCommands, Turn, Waiting, Wipe,
+    is_error, replies_after, runs_script,
 };
 pub use waits::{WaitEnd, WaitProgress, job_end};
 

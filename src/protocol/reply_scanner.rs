@@ -131,8 +131,8 @@ impl ReplyScanner {
             b'*' | b'~' | b'>' | b'%' | b'|' if !negative => {
                 let values = if matches!(kind, b'%' | b'|') { value * 2 } else { value };
                 self.state = State::Value;
-                if kind == b'|' {
-                    // Attributes stand in front of a value, and are none.
+                if kind == b'|' || kind == b'>' && !self.open.is_empty() {
+                    // Attributes stand in front of a value, and are none; a message inside a reply is none, either.
                     return if values == 0 { Ok(false) } else { self.open(values, true) };
                 }
                 if values > 0 {
@@ -207,10 +207,13 @@ pub fn array_elements(reply: &[u8]) -> Option<Vec<&[u8]>> {
     let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
     let mut rest = &reply[line + 1..];
     let mut elements = Vec::with_capacity(count.min(rest.len()));
-    for _ in 0..count {
+    while elements.len() < count {
         let end = ReplyScanner::default().next(rest).ok()??;
         let (element, others) = rest.split_at(end);
-        elements.push(element);
+        // A message inside is no element.
+        if element.first() != Some(&b'>') {
+            elements.push(element);
+        }
         rest = others;
     }
     Some(elements)

@@ -500,6 +500,10 @@ impl Builder {
             let text = "load, persist and spaces-by-database are about data, which the upstream server has";
             return Err(Error::Config(text.into()));
         }
+        if config.is_on("appendonly") || config.number::<u64>("maxmemory") > 0 {
+            let text = "appendonly and maxmemory are about data, which the upstream server has";
+            return Err(Error::Config(text.into()));
+        }
         if config.live().password().is_some() || config.path("aclfile").is_some() {
             let text = "requirepass and aclfile are about users, which the upstream server has";
             return Err(Error::Config(text.into()));

@@ -26,6 +26,25 @@ use crate::clients::session::{ControlJob, Peer, Signal};
 use crate::engine::Engine;
 use spaces::Space;
 
+/// What can be wrong with a real server behind an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Nobody can connect to it.
+    Absent,
+    /// A connection to it has ended while commands had no reply.
+    Ended,
+    /// It does not take what the address says of users and databases.
+    Refused,
+    /// It sends what nobody asked for, or what is no reply.
+    Unasked,
+    /// A client sends what cannot pass.
+    Request,
+}
+
+impl Trouble {
+    const COUNT: usize = 5;
+}
+
 /// One instance of the process.
 pub(super) struct Node {
     /// Counts from 1.
@@ -39,6 +58,8 @@ pub(super) struct Node {
     tls_addresses: Vec<SocketAddr>,
     /// For what clients cause before they are let in.
     sparing_log: SparingLog,
+    /// For each kind of trouble with the real server.
+    upstream_logs: [SparingLog; Trouble::COUNT],
     workers: Arc<Workers>,
     /// The event loop that accepts connections and runs control jobs.
     main: Handle,
@@ -75,6 +96,7 @@ impl Node {
             addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
             tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
             sparing_log: SparingLog::default(),
+            upstream_logs: std::array::from_fn(|_| SparingLog::default()),
             workers: Arc::clone(workers),
             main: main.clone(),
             bound: Mutex::new(bound),
@@ -130,6 +152,11 @@ impl Node {
     /// Logs what clients can cause as often as they like.
     pub(super) fn log_sparingly(&self, text: &str) {
         self.sparing_log.warn(&self.instance().log, text);
+    }
+
+    /// Logs what is wrong with the real server, each kind of trouble sparingly.
+    pub(super) fn log_trouble(&self, trouble: Trouble, text: &str) {
+        self.upstream_logs[trouble as usize].warn(&self.instance().log, text);
     }
 
     /// Names a client in the log that was not let in, because its TLS handshake has failed.

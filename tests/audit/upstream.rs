@@ -30,6 +30,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("ending::whoever_comes_back_long_after_the_last_renewal_has_not_watched_over_it", SCRIPTS),
     ("expiry::a_lock_without_any_expiry_is_told_when_it_is_released", SCRIPTS),
     ("expiry::an_expiry_of_minus_one_deletes_the_lock_that_was_just_taken", SCRIPTS),
+    ("expiry::seconds_are_taken_for_milliseconds", MILLISECONDS),
     ("findings_page::the_mistake_that_a_section_shows_is_found", SCRIPTS),
     ("lateness::a_client_writes_on_after_its_lock_is_over_and_another_has_it", SCRIPTS),
     ("lateness::a_holder_deletes_its_lock_although_the_time_in_it_is_over", MILLISECONDS),

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! There is no list of expected failures. A suite leaves out what needs a cluster, a sentinel, modules or TLS; a test that
-//! fails on redis-server does not count. The run fails if a test passes on redis-server and not on another side, unless
-//! `inapplicable.rs` names it with the reason, or if a suite cannot be installed or passes fewer tests on redis-server than it is known to pass.
+//! fails on redis-server does not count. The run fails if a test passes on redis-server and not on another side, or if a
+//! suite cannot be installed or passes fewer tests on redis-server than it is known to pass.
 
 #[path = "../support/mod.rs"]
 mod support;

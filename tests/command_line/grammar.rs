@@ -66,7 +66,7 @@ fn what_was_mistyped_is_told_with_what_was_probably_meant() {
         (
             &["help", "port"],
             1,
-            "redouble help: there is no 'port'; there are run, explore, audit, report, explain, cli, exit-statuses",
+            "redouble help: there is no 'port'; there are run, explore, record, audit, report, explain, cli, exit-statuses",
         ),
         // Directives.
         (&["--prot", "6400"], 1, "Bad directive or wrong number of arguments\nDid you mean --port?\n"),

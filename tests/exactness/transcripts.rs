@@ -67,7 +67,7 @@ checked! {
     acl_permissions
     acl_users
     arity
-    auth
+    auth: "redouble waits for the rest of a request that the server refuses before it is whole"
     bitfield
     bitmaps
     client

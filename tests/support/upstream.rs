@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -136,7 +137,10 @@ impl Front {
 
     /// The lines of the journal as it is written to files.
     pub fn exported(&self) -> Vec<serde_json::Value> {
-        let answer = Wire::connect(self.address()).ask("REDOUBLE JOURNAL EXPORT journal.jsonl");
+        let mut wire = Wire::connect(self.address());
+        // A million lines take a debug build a while.
+        wire.tcp().set_read_timeout(Some(Duration::from_secs(300))).expect("a read time-out");
+        let answer = wire.ask("REDOUBLE JOURNAL EXPORT journal.jsonl");
         assert!(matches!(answer, Frame::Integer(_)), "JOURNAL EXPORT: {answer:?}");
         let text = self.read("journal.jsonl");
         text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()

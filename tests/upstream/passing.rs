@@ -11,7 +11,7 @@ use crate::support::process::ServerProcess;
 use crate::support::scripted::{ScriptedServer, Step};
 use crate::support::upstream::{Entry, Front, journal};
 use crate::support::wire::{Frame, Wire, request, split};
-use crate::support::{CHECKED_PROFILE, Dice, address, profile, start, wait_until};
+use crate::support::{CHECKED_PROFILE, Dice, address, start, wait_until};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -489,7 +489,9 @@ fn bytes_that_are_no_request() {
         r#"@raw "POST /path HTTP/1.1\r\n\r\n""#,
         r#"@raw "*1\r\n$4\r\nPING\r\n*1\r\n$x\r\n*1\r\n$4\r\nPING\r\n""#,
     ] {
-        let bytes = bytes_of(&format!("SET k v\n{bytes}"));
+        // HTTP is closed without the replies that are not written yet.
+        let before = if bytes.contains("HTTP") { "" } else { "SET k v\n" };
+        let bytes = bytes_of(&format!("{before}{bytes}"));
         both_ways(|place| {
             (converse(place.client(), &bytes, Pace::AtOnce), converse(place.client(), &bytes, Pace::ByBytes))
         });
@@ -541,6 +543,10 @@ fn values_of_a_hundred_megabytes_pass_in_both_directions() {
     both_ways(|place| {
         let value = Dice::new(1).bytes(100 * MEGABYTE);
         let mut client = place.client();
+        if place.front.is_some() {
+            // With it, a request is kept whole before it passes.
+            assert_eq!(client.ask("REDOUBLE JOURNAL OFF"), Frame::status("OK"));
+        }
         let before = place.front.as_ref().map(Front::resident);
         assert_eq!(client.call(&[b"SET".as_slice(), b"k", &value]), Frame::status("OK"));
         assert!(client.ask("GET k") == Frame::Bulk(value.clone()), "the value comes back as it was");

@@ -6,6 +6,7 @@ mod journal_writer;
 mod recorder;
 
 use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ use super::subcommand::Subcommand;
 use super::{Program, fail, print_note};
 use crate::base::clock::Clock;
 use crate::base::error::plain;
-use crate::server::Builder;
+use crate::base::log::Log;
+use crate::server::{Builder, Server};
 use recorder::{Recorder, RecorderOptions, RecordingEnd};
 
 const NO_UPSTREAM: &str = "no server to record; --upstream says where it is, as in: redouble record --upstream \
@@ -51,61 +53,78 @@ impl Program {
         if config.upstreams().is_empty() {
             return Err(NO_UPSTREAM.to_owned());
         }
-        let (port_file, port) = (config.path("port-file"), config.number("port"));
-        let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let events = events.map_err(|error| plain(&error))?;
-        let _inside = events.enter();
-        let mut signals = ForwardedSignals::catch()?;
+        let port = config.number("port");
+        let port_file = config.path("port-file");
         let builder = Builder::from_config(config, profile, Arc::clone(&log)).port(port);
         let servers = builder.spawn_all().map_err(|error| error.to_string())?;
-        for server in servers.iter() {
-            events.block_on(server.reach_upstream()).map_err(|error| format!("cannot connect to {error}"))?;
-        }
-        let instances = numbered_instances(&servers);
-        let mut recorder = Recorder::start(options, &instances)?;
-        let ports = servers.iter().filter_map(|server| server.address()).map(|address| address.port()).collect();
-        let port_files = write_port_files([(port_file, ports)]);
-        let port_files = port_files.map_err(|error| format!("a file cannot be written: {}", plain(&error)))?;
-        let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
-        let longest = recording.options.longest;
-        let status = if recording.command.is_empty() {
-            say(&format!("point your program at {}; Ctrl-C ends the recording", urls.join(" and ")));
-            instances.iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
-            events.block_on(until_signal(&mut recorder, longest, &mut signals))
-        } else {
-            let variables = environment(&servers, &recording.options.variables);
-            let child = child_command(&recording.command)
-                .and_then(|mut command| command.current_dir(here).envs(variables).spawn());
-            let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
-            // Not before the command is started, which inherits the limit of open files.
-            instances.iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &log));
-            let status = events.block_on(async {
-                let mut command = pin!(wait(child, &mut signals));
-                let end = until_end(&mut recorder, longest, |cx| command.as_mut().poll(cx)).await;
-                if end.is_ok() {
-                    wait_for_disconnects(&instances).await;
-                }
-                // Signals are the command's.
-                let interrupt = |_: &mut Context<'_>| Poll::Pending;
-                let (status, own) = match end {
-                    Ok(status) => (status, finish(&mut recorder, None, interrupt).await),
-                    Err(end) => {
-                        let own = finish(&mut recorder, Some(end), interrupt).await;
-                        // The command goes on, and so does its server.
-                        (command.await, own)
-                    }
-                };
-                // The command's own failure goes first.
-                status.map(|status| if status.success() { own } else { shell_status(status) })
-            });
-            status.map_err(|error| plain(&error))?
-        };
-        // That they end is no news.
+        let status = record_servers(&servers, options, &recording, &here, port_file);
+        // That the servers end is no news.
         log.set_least(u8::MAX);
-        drop(servers);
-        port_files.into_iter().for_each(RuntimeFile::remove);
-        Ok(status)
+        status
     }
+}
+
+/// Records what passes these servers; returns the status.
+fn record_servers(
+    servers: &[Server],
+    options: RecorderOptions,
+    recording: &CommandRun,
+    here: &Path,
+    port_file: Option<PathBuf>,
+) -> Result<u8, String> {
+    let events = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let events = events.map_err(|error| plain(&error))?;
+    let _inside = events.enter();
+    let mut signals = ForwardedSignals::catch()?;
+    for server in servers {
+        events.block_on(server.reach_upstream()).map_err(|error| format!("cannot connect to {error}"))?;
+    }
+    // How many clients there may be is no news of the server that is recorded.
+    let raise_limits = || {
+        let silent = Log::silent();
+        numbered_instances(servers).iter().for_each(|(_, instance)| raise_file_limit(&instance.config, &silent));
+    };
+    let instances = numbered_instances(servers);
+    let mut recorder = Recorder::start(options, &instances)?;
+    let ports = servers.iter().filter_map(|server| server.address()).map(|address| address.port()).collect();
+    let port_files = write_port_files([(port_file, ports)]);
+    let port_files = port_files.map_err(|error| format!("a file cannot be written: {}", plain(&error)))?;
+    let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
+    let longest = recording.options.longest;
+    let status = if recording.command.is_empty() {
+        say(&format!("point your program at {}; Ctrl-C ends the recording", urls.join(" and ")));
+        raise_limits();
+        events.block_on(until_signal(&mut recorder, longest, &mut signals))
+    } else {
+        let variables = environment(servers, &recording.options.variables);
+        let child =
+            child_command(&recording.command).and_then(|mut command| command.current_dir(here).envs(variables).spawn());
+        let child = child.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
+        // Not before the command is started, which inherits the limit of open files.
+        raise_limits();
+        let status = events.block_on(async {
+            let mut command = pin!(wait(child, &mut signals));
+            let end = until_end(&mut recorder, longest, |cx| command.as_mut().poll(cx)).await;
+            if end.is_ok() {
+                wait_for_disconnects(&instances).await;
+            }
+            // Signals are the command's.
+            let interrupt = |_: &mut Context<'_>| Poll::Pending;
+            let (status, own) = match end {
+                Ok(status) => (status, finish(&mut recorder, None, interrupt).await),
+                Err(end) => {
+                    let own = finish(&mut recorder, Some(end), interrupt).await;
+                    // The command goes on, and so does its server.
+                    (command.await, own)
+                }
+            };
+            // The command's own failure goes first.
+            status.map(|status| if status.success() { own } else { shell_status(status) })
+        });
+        status.map_err(|error| plain(&error))?
+    };
+    port_files.into_iter().for_each(RuntimeFile::remove);
+    Ok(status)
 }
 
 /// Records until a signal comes, or until the recording ends by itself; returns the status.

@@ -20,6 +20,7 @@ use crate::cli::shell_quoted;
 use crate::cli::subcommand::Subcommand;
 use crate::commands;
 use crate::insight::recording::{KeyFilter, Redactor, ValueMode};
+use crate::insight::scripts::ScriptKnowledge;
 use crate::powers::{Event, EventKind, Follower, Item, Outcome};
 use crate::protocol::OwnedWords;
 use crate::spec::Table;
@@ -69,7 +70,6 @@ pub(super) enum RecordingEnd {
 /// Follows the journals of servers, and writes each to a file as it comes.
 pub(super) struct Recorder {
     sources: Vec<Source>,
-    /// The commands of every release, because it is unknown which one the server is.
     table: Table,
     redactor: Redactor,
     values: ValueMode,
@@ -97,6 +97,7 @@ struct Source {
     expected: u64,
     /// What has a number up to this one has waited long enough.
     due: u64,
+    scripts: ScriptKnowledge,
     filter: KeyFilter,
     writer: JournalWriter,
 }
@@ -137,6 +138,8 @@ impl Recorder {
     /// Creates the files. The journals are on already, and empty.
     pub fn start(options: RecorderOptions, servers: &[NumberedInstance]) -> Result<Self, String> {
         let has_filter = !options.keys.is_empty();
+        // The commands of every release, because it is unknown which one the server is.
+        let table = commands::table_of_every_profile();
         let source = |(number, instance): &NumberedInstance| {
             let (path, shown) = (path_beside(&options.path, *number, ""), path_beside(&options.shown, *number, ""));
             let follower = instance.control.journal.follower();
@@ -148,13 +151,14 @@ impl Recorder {
                 held: BTreeMap::new(),
                 expected: 1,
                 due: 0,
+                scripts: ScriptKnowledge::new(&instance.profile, table.clone()),
                 filter: KeyFilter::new(options.keys.clone()),
                 writer: JournalWriter::create(&path, shown, options.overwrites)?,
             })
         };
         Ok(Self {
             sources: servers.iter().map(source).collect::<Result<_, String>>()?,
-            table: commands::table_of_every_profile(),
+            table,
             redactor: Redactor::new(options.values)?,
             values: options.values,
             has_filter,
@@ -272,6 +276,10 @@ impl Recorder {
 
     fn write_item(&mut self, at: usize, mut item: Item) -> Result<(), RecordingEnd> {
         let source = &mut self.sources[at];
+        // As long as its arguments are there.
+        if let Item::Command(entry) = &mut item {
+            source.scripts.complete(entry);
+        }
         if !source.filter.keeps(&self.table, &item) {
             self.counts.filtered += u64::from(matches!(item, Item::Command(_)));
             return Ok(());

@@ -424,7 +424,7 @@ impl Config {
     }
 
     /// Whether the file or a flag names a directive.
-    fn is_named(&self, name: &str) -> bool {
+    pub fn is_named(&self, name: &str) -> bool {
         find_row(name.as_bytes()).is_some_and(|place| self.named.contains(&place))
     }
 

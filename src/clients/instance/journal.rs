@@ -1,10 +1,12 @@
 //! The journal of a server, and the audit that reads it.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::Instance;
 use crate::base::clock::real_micros;
 use crate::clients::pubsub::SubscriptionKind;
+use crate::clients::session::Client;
 use crate::insight::audit::AuditedServer;
 use crate::powers::{Hook, Journal};
 
@@ -89,6 +91,12 @@ impl AuditedServer for Instance {
 
     fn now(&self) -> (i64, i64) {
         (self.clock.micros(), real_micros())
+    }
+
+    fn oldest_in_flight(&self) -> Option<i64> {
+        self.upstream.as_ref()?;
+        let sent = |client: &Arc<Client>| client.seen().oldest_sent.load(Ordering::Acquire);
+        self.clients.all().iter().map(sent).filter(|sent| *sent != 0).min()
     }
 
     fn begin_journal(&self) {

@@ -220,6 +220,9 @@ pub struct Seen {
     pub received: AtomicU64,
     pub sent: AtomicU64,
     pub output: AtomicUsize,
+    /// When the oldest command was sent to an upstream server that has no reply, in microseconds since 1970; 0 if there is
+    /// none. Blocking commands do not count.
+    pub oldest_sent: AtomicI64,
     /// The size of the last large request, and when it arrived.
     large_request: AtomicUsize,
     large_request_at: AtomicI64,

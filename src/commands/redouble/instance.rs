@@ -15,6 +15,10 @@ pub(super) const INSTANCE: Power = Power::new(
 )
 .for_clients();
 
+const DATA_OF_UPSTREAM: CommandError = CommandError::fixed(
+    "ERR REDOUBLE INSTANCE START EMPTY is not available with an upstream: the upstream server has the data",
+);
+
 const ACTIONS: &[Action] = &[
     Action {
         words: "LIST",
@@ -29,7 +33,13 @@ const ACTIONS: &[Action] = &[
     Action {
         words: "START number [EMPTY]",
         summary: "Serves again on the same port, with what it held, or empty.",
-        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Start { empty: args.take("EMPTY") })),
+        run: |call, args| {
+            let keeps = call.server.upstream.is_some();
+            control_instance(call, args, |args| match args.take("EMPTY") {
+                true if keeps => Err(DATA_OF_UPSTREAM),
+                empty => Ok(InstanceCommand::Start { empty }),
+            })
+        },
     },
     Action {
         words: "PAUSE number",

@@ -23,6 +23,8 @@ pub enum Follows {
     ClientReply,
     /// That everything is as at the beginning.
     Reset,
+    /// That what is behind it does not run.
+    Quit,
     Multi,
     Exec,
     Discard,
@@ -57,6 +59,7 @@ impl Follows {
             "client|setname" => Self::ClientName,
             "client|reply" => Self::ClientReply,
             "reset" => Self::Reset,
+            "quit" => Self::Quit,
             "multi" => Self::Multi,
             "exec" => Self::Exec,
             "discard" => Self::Discard,
@@ -151,11 +154,6 @@ impl FollowedState {
         if is_reply { Heard::Reply } else { Heard::Message }
     }
 
-    /// How many replies an UNSUBSCRIBE without channels has.
-    fn listened(&mut self, kind: Listened) -> usize {
-        self.listening.as_mut().map_or(0, |listening| listening.of(kind).len())
-    }
-
     /// A command has one more reply. Returns whether that was the last one.
     pub fn count_reply(&mut self, command: &mut PassedCommand, in_transaction: bool, reply: &[u8]) -> bool {
         let kind = match command.follows {
@@ -163,7 +161,7 @@ impl FollowedState {
             Follows::Subscribe(kind) | Follows::Unsubscribe(kind) => kind,
             _ => return true,
         };
-        let left = command.left.unwrap_or_else(|| self.listened(kind).max(1));
+        let left = command.left.unwrap_or_else(|| self.count(kind).max(1));
         let name = array_elements(reply).and_then(|elements| Some(bulk(elements.get(1)?)?.to_vec()));
         if matches!(command.follows, Follows::Subscribe(_)) {
             if let Some(name) = name {
@@ -179,6 +177,69 @@ impl FollowedState {
         left == 1
     }
 
+    /// How many replies come behind the array of an EXEC: confirmations of subscriptions, one for each channel but the first
+    /// of a command, which is its element of the array.
+    pub fn more_replies(&self, session: &Session, reply: &[u8]) -> usize {
+        let queue = session.transaction.iter().flat_map(|transaction| &transaction.queue);
+        let Some(elements) = array_elements(reply).filter(|_| session.protocol == Protocol::Resp2) else { return 0 };
+        if elements.len() != queue.clone().count() {
+            return 0;
+        }
+        let mut listened =
+            [self.count(Listened::Channels), self.count(Listened::Patterns), self.count(Listened::ShardChannels)];
+        queue
+            .map(|queued| {
+                let channels = queued.words.as_words().len().saturating_sub(1);
+                let (kind, confirmations) = match Follows::of(&queued.row.spec.name.to_ascii_lowercase()) {
+                    Follows::Subscribe(kind) => {
+                        listened[kind as usize] += channels;
+                        (kind, channels)
+                    }
+                    Follows::Unsubscribe(kind) if channels == 0 => (kind, listened[kind as usize].max(1)),
+                    Follows::Unsubscribe(kind) => (kind, channels),
+                    _ => return 0,
+                };
+                if matches!(Follows::of(&queued.row.spec.name.to_ascii_lowercase()), Follows::Unsubscribe(_)) {
+                    listened[kind as usize] = listened[kind as usize].saturating_sub(confirmations);
+                }
+                confirmations.saturating_sub(1)
+            })
+            .sum()
+    }
+
+    /// Follows a subscription in a transaction.
+    fn subscribe(&mut self, follows: Follows, words: Words<'_>) {
+        match follows {
+            Follows::Subscribe(kind) => {
+                let listened = self.listening.get_or_insert_default().of(kind);
+                listened.extend(words.iter().skip(1).map(Box::from));
+            }
+            Follows::Unsubscribe(kind) => {
+                let Some(listening) = &mut self.listening else { return };
+                match words.len() {
+                    1 => listening.of(kind).clear(),
+                    _ => {
+                        words.iter().skip(1).for_each(|name| {
+                            listening.of(kind).remove(name);
+                        });
+                    }
+                }
+                if listening.is_empty() {
+                    self.listening = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&self, kind: Listened) -> usize {
+        self.listening.as_ref().map_or(0, |listening| match kind {
+            Listened::Channels => listening.channels.len(),
+            Listened::Patterns => listening.patterns.len(),
+            Listened::ShardChannels => listening.shard_channels.len(),
+        })
+    }
+
     /// A command has its reply: the session is from now on as the server's is.
     pub fn follow(&mut self, session: &mut Session, table: &Table, command: &PassedCommand, reply: &[u8]) {
         let is_queued = command.row.is_none_or(|row| transaction::is_queued(row.spec));
@@ -187,8 +248,9 @@ impl FollowedState {
                 let queue = transaction.take().map(|transaction| transaction.queue).unwrap_or_default();
                 let replies = array_elements(reply).unwrap_or_default();
                 for (queued, _) in queue.iter().zip(replies).filter(|(_, reply)| !is_error(reply)) {
-                    let name = table.full_name(queued.row.spec);
-                    self.apply(session, Follows::of(&name), queued.words.as_words(), true);
+                    let (name, words) = (table.full_name(queued.row.spec), queued.words.as_words());
+                    self.subscribe(Follows::of(&name), words);
+                    self.apply(session, Follows::of(&name), words, true);
                 }
             }
             (_, Some(transaction)) if is_queued => {
@@ -244,6 +306,7 @@ impl FollowedState {
             | Follows::Subscribe(_)
             | Follows::Unsubscribe(_)
             | Follows::Replication
+            | Follows::Quit
             | Follows::Blocking
             | Follows::Script => {}
         }
@@ -251,10 +314,7 @@ impl FollowedState {
 }
 
 /// The row of a command that only the server knows.
-const UNKNOWN: ResolvedRow = {
-    static SPEC: CommandSpec = CommandSpec::new("");
-    ResolvedRow { spec: &SPEC, id: RowId::NONE, at: 1 }
-};
+const UNKNOWN: ResolvedRow = ResolvedRow { spec: &CommandSpec::new(""), id: RowId::NONE, at: 1 };
 
 /// What CLIENT REPLY sets, if it is no error.
 pub fn replies_after(words: Words<'_>) -> Option<Replies> {

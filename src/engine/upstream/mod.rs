@@ -118,27 +118,28 @@ impl Engine {
         }
     }
 
-    /// A command that was passed to the server has its whole reply, of which this is kept: nothing if it has none, `None`
-    /// if nobody knows whether it ran. What follows from it is applied, and the journal records it.
+    /// A command that was passed to the server has its whole reply, or will have none. What follows from it is applied, and the journal records it.
     pub fn end_passed(
         &self,
         session: &mut Session,
         state: &mut FollowedState,
         command: &mut PassedCommand,
-        reply: Option<&[u8]>,
+        reply: Replied<'_>,
         now: i64,
     ) {
         let db = session.db;
         let outcome = match reply {
-            None => Outcome::Unknown,
-            Some([]) => Outcome::Silent,
-            Some(reply) if session.transaction.is_some() && reply.starts_with(b"+QUEUED") => Outcome::Queued,
-            Some(_) => Outcome::Answered,
+            Replied::Unknown => Outcome::Unknown,
+            Replied::NeverRan => Outcome::NeverRan,
+            Replied::With([]) => Outcome::Silent,
+            Replied::With(reply) if session.transaction.is_some() && reply.starts_with(b"+QUEUED") => Outcome::Queued,
+            Replied::With(_) => Outcome::Answered,
         };
-        let reply = reply.unwrap_or_default();
+        let reply = if let Replied::With(reply) = reply { reply } else { &[] };
         self.note_children(session, command, reply);
         state.follow(session, &self.table, command, reply);
-        if !command.is_intercepted && self.instance.active_hooks.has(Hook::Journal) {
+        let is_recorded = !command.is_intercepted && outcome != Outcome::NeverRan;
+        if is_recorded && self.instance.active_hooks.has(Hook::Journal) {
             self.record_passed(session, command, db, reply, outcome, now);
         }
         // The next command on its keys has a later place in the journal.
@@ -146,6 +147,17 @@ impl Engine {
             self.give_back_turn(session);
         }
     }
+}
+
+/// The reply of a command that was passed to the server.
+#[derive(Clone, Copy, Debug)]
+pub enum Replied<'r> {
+    /// What is kept of it; nothing if the command has none.
+    With(&'r [u8]),
+    /// None came, and nobody knows whether the command ran.
+    Unknown,
+    /// None came, and the command did not run.
+    NeverRan,
 }
 
 /// Whether it is a command's turn on its keys.

@@ -14,6 +14,8 @@ pub struct PassedCommand {
     pub follows: Follows,
     /// When its request was handed to the connection, in microseconds since 1970.
     pub sent: i64,
+    /// CLIENT REPLY has switched its reply off.
+    pub has_no_reply: bool,
     /// How many replies it still has, once that is known.
     pub left: Option<usize>,
     /// A gate, a rule or the explorer has seen it: it is alone, and its reply goes through the stages.
@@ -42,6 +44,8 @@ pub enum Own {
     Auth,
     /// Selects the database of the upstream's address.
     Select,
+    /// Spoils a transaction in which a command of the test powers was refused.
+    Spoil,
     /// Ends a transaction whose EXEC was answered by a rule.
     Discard,
     /// Asks whether the server lets the client in, before a command of the test powers runs for it.
@@ -92,6 +96,15 @@ impl PassedQueue {
         self.queue.is_empty()
     }
 
+    /// When the first command was sent that has no reply, as far as that is known. One that can wait without end does not
+    /// count.
+    pub fn oldest_sent(&self) -> Option<i64> {
+        self.queue.iter().find_map(|waiting| match waiting {
+            Waiting::Command(command) if !command.follows.may_block() => Some(command.sent),
+            _ => None,
+        })
+    }
+
     /// How many commands have no reply.
     pub fn len(&self) -> u64 {
         let count = |waiting: &Waiting| if let Waiting::Plain(count) = waiting { *count } else { 1 };
@@ -125,9 +138,10 @@ impl PassedQueue {
     pub fn push(&mut self, words: Words<'_>, spare: &mut SpareCommands, describe: impl FnOnce(&mut PassedCommand)) {
         let mut command = spare.0.pop().unwrap_or_default();
         command.words.fill(words);
+        command.has_no_reply = false;
         describe(&mut command);
-        command.left = command.follows.replies(words.len());
-        self.kept += command.words.size();
+        command.left = if command.has_no_reply { Some(0) } else { command.follows.replies(words.len()) };
+        self.kept += size_of(&command);
         self.blocking += usize::from(command.follows.may_block());
         self.queue.push_back(Waiting::Command(command));
     }
@@ -141,7 +155,7 @@ impl PassedQueue {
     pub fn pop(&mut self) -> Option<Waiting> {
         let first = self.queue.pop_front();
         if let Some(Waiting::Command(command)) = &first {
-            self.kept -= command.words.size();
+            self.kept -= size_of(command);
             self.blocking -= usize::from(command.follows.may_block());
         }
         if self.queue.is_empty() && self.queue.capacity() > Self::ROOM {
@@ -149,4 +163,9 @@ impl PassedQueue {
         }
         first
     }
+}
+
+/// The memory of a command that is kept.
+fn size_of(command: &PassedCommand) -> usize {
+    size_of_val(command) + command.words.size()
 }

@@ -68,7 +68,10 @@ impl LockTracker<'_> {
         let is_hold_over = |hold: &Hold| match hold.timestamp {
             // That the key is there says nothing about the time in its value.
             Some(_) => hold.may_be_over(at, real) && !is_harmless(effect),
-            None if hold.status != HoldStatus::Held => hold.may_be_over(at, real) && !is_harmless(effect),
+            // Nor does it about a hold whose key is gone, or was given another deadline.
+            None if hold.status != HoldStatus::Held || hold.deadline != lock.deadline => {
+                hold.may_be_over(at, real) && !is_harmless(effect)
+            }
             None => hold.may_be_over(at, real) && !shows_the_key(effect),
         };
         is_key_over && !shows_the_key(effect) || lock.holds.iter().any(is_hold_over)

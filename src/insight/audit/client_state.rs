@@ -34,6 +34,8 @@ pub struct ClientState {
     pub holds: Vec<Arc<LockId>>,
     /// The locks that the client lost without releasing them, and without being told.
     pub lost: Vec<Arc<LockId>>,
+    /// Whether it is in doubt if the client holds another lock, which guards its work.
+    pub may_hold_more: bool,
     /// The locks that the client got or waited for since the last pruning, perhaps several times each.
     pub locks_met: Vec<Arc<LockId>>,
     /// How many of them the last pruning left.
@@ -84,6 +86,7 @@ impl ClientState {
             watched: Vec::new(),
             holds: Vec::new(),
             lost: Vec::new(),
+            may_hold_more: false,
             locks_met: Vec::new(),
             met_before: 0,
             accessed: VecDeque::new(),
@@ -123,6 +126,7 @@ impl ClientState {
     }
 
     pub fn note_hold(&mut self, id: &Arc<LockId>) {
+        self.may_hold_more = false;
         self.note_met(id);
         self.lost.retain(|lost| lost != id);
         push_bounded(&mut self.holds, id);

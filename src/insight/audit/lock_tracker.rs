@@ -163,6 +163,9 @@ impl LockTracker<'_> {
             let client = hold.client.clone();
             self.end_hold(0, HoldEnd::Unknown, false);
             self.note_release(&client);
+            if let Some(state) = self.context.clients.get_mut(&(client.server, client.id)) {
+                state.may_hold_more = true;
+            }
         }
         while let Some(waiter) = self.context.lock.waiters.first() {
             let client = waiter.client.clone();

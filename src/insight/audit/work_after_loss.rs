@@ -84,6 +84,9 @@ fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access
     // A write that may have been before the loss is none after it.
     let earliest = if line.order == EffectOrder::Total { i64::MAX } else { line.earliest };
     // Another lock may guard the key now.
+    if state.state_of(line).is_some_and(|client| client.may_hold_more) {
+        return;
+    }
     if ids.iter().any(|id| state.locks.get(id).is_some_and(|lock| is_held_by(lock, &client))) {
         return;
     }

@@ -48,6 +48,9 @@ impl HashKey {
     /// A time near now stays readable, as the whole value or behind its last colon: a lock whose value is its deadline is
     /// judged by that.
     pub fn text_for(&self, value: &[u8], (at, real): (i64, i64)) -> Vec<u8> {
+        if value.is_empty() {
+            return Vec::new();
+        }
         let time = Timestamp::in_value(value, at, real).and_then(|_| std::str::from_utf8(value).ok());
         let time = time.map(|text| text.rsplit(':').next().unwrap_or(text));
         if time.is_some_and(|time| time.len() == value.len()) {

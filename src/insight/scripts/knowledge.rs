@@ -9,7 +9,7 @@ use sha1_smol::Sha1;
 use super::inference::{ScriptInference, ScriptRequest, ScriptRun};
 use super::known_digests::equivalent_of;
 use crate::base::profile::Profile;
-use crate::powers::{Entry, Outcome};
+use crate::powers::{Entry, Outcome, ValueClass};
 use crate::protocol::{OwnedWords, Protocol, Words, split_line};
 use crate::spec::{CommandKind, ScriptCommand as Which, Table};
 
@@ -134,7 +134,9 @@ impl ScriptKnowledge {
         let is_queued = entry.reply == b"+QUEUED\r\n";
         let is_answered =
             !is_queued && matches!(entry.outcome, Outcome::Answered | Outcome::Lost) && !entry.reply.is_empty();
-        if !entry.are_children_unknown || !is_whole || !is_answered {
+        // A recording has hashes in place of arguments. Whoever wrote it had the arguments, and has tried this before.
+        let has_hashes = entry.words.iter().any(|word| ValueClass::of_hashed(word).is_some());
+        if !entry.are_children_unknown || !is_whole || !is_answered || has_hashes {
             return;
         }
         let protocol = if is_resp3(&entry.reply) { Protocol::Resp3 } else { Protocol::Resp2 };

@@ -66,7 +66,7 @@ impl<'a> MonitorLine<'a> {
             source => MonitorSource::Client(source),
         };
         let (words, is_whole) = split_whole_words(&line[end + 2..]);
-        if words.as_words().len() == 0 {
+        if words.as_words().is_empty() {
             return None;
         }
         let at = number::<i64>(seconds)?.checked_mul(MICROS)?.checked_add(micros(fraction)?)?;

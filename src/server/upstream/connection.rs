@@ -21,9 +21,11 @@ use crate::base::clock::{Alarm, Clock, real_micros};
 use crate::base::error::plain;
 use crate::clients::session::{Flow, Session, Signal, Wait};
 use crate::clients::stats::add;
-use crate::engine::{Engine, Fibers, FollowedState, Own, PassedQueue, SpareCommands, WaitEnd, WaitProgress, Waiting};
+use crate::engine::{
+    Engine, Fibers, FollowedState, Own, PassedQueue, Replied, SpareCommands, WaitEnd, WaitProgress, Waiting,
+};
 use crate::protocol::{Dialect, Framer, Protocol, Reply, ReplyScanner};
-use crate::server::node::Node;
+use crate::server::node::{Node, Trouble};
 use crate::server::stream::Stream;
 use crate::server::tls_stream::{NO_TLS_HERE, is_tls_hello};
 
@@ -82,6 +84,10 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) replies: Vec<u8>,
     pub(super) passed: PassedQueue,
     pub(super) state: FollowedState,
+    /// The server has said goodbye: it runs nothing that was passed behind QUIT.
+    pub(super) has_quit: bool,
+    /// Where a long request ends that passes as it comes.
+    pub(super) passing: Option<Box<ReplyScanner>>,
     /// MULTI was passed, and what ends it was not.
     pub(super) in_multi: bool,
     /// The server has let the client in.
@@ -147,6 +153,8 @@ impl ProxyConnection {
             replies: Vec::new(),
             passed: PassedQueue::default(),
             state: FollowedState::default(),
+            has_quit: false,
+            passing: None,
             in_multi: false,
             is_let_in: false,
             is_refused: false,
@@ -170,9 +178,9 @@ impl ProxyConnection {
         }
     }
 
-    pub(super) fn log(&self, text: &str) {
+    pub(super) fn log(&self, trouble: Trouble, text: &str) {
         let address = self.session.client.peer().address();
-        self.node.log_sparingly(&format!("Upstream {}: {text} (client {address})", self.target.address()));
+        self.node.log_trouble(trouble, &format!("Upstream {}: {text} (client {address})", self.target.address()));
     }
 
     /// Sends a command of the proxy itself, whose reply the client does not see.
@@ -210,7 +218,7 @@ impl ProxyConnection {
                     self.begin(scratch);
                 }
                 Poll::Ready(Err(error)) => {
-                    self.log(&format!("cannot connect to {error}"));
+                    self.log(Trouble::Absent, &format!("cannot connect to {error}"));
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -339,7 +347,7 @@ impl ProxyConnection {
             }
         }
         if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
-            self.log("a request is longer than client-query-buffer-limit");
+            self.log(Trouble::Request, "a request is longer than client-query-buffer-limit");
             self.flow = State::Dropped;
         }
     }
@@ -404,13 +412,13 @@ impl ProxyConnection {
     /// The server has closed its side, or the connection to it broke. The client's connection ends in the same way.
     fn server_has_ended(&mut self, error: Option<io::Error>, scratch: &mut Scratch) {
         let waiting = self.passed.len();
-        let is_expected = self.passed.is_empty() || self.client_has_ended;
+        let is_expected = self.passed.is_empty() || self.client_has_ended || self.is_raw == Raw::All;
         if !is_expected || error.is_some() {
             let how = error.as_ref().map_or("has closed the connection".to_owned(), |error| {
                 format!("the connection broke: {}", plain(error))
             });
             let commands = if waiting == 1 { "1 command has".to_owned() } else { format!("{waiting} commands have") };
-            self.log(&format!("{how}; {commands} no reply"));
+            self.log(Trouble::Ended, &format!("{how}; {commands} no reply"));
         }
         // A part of a reply that was held back passes as it would have without us.
         let reply = std::mem::take(&mut self.reply);
@@ -427,8 +435,10 @@ impl ProxyConnection {
         let mut known = self.awaited_calls.take().map(|awaited| awaited.reply);
         while let Some(waiting) = self.passed.pop() {
             if let Waiting::Command(mut command) = waiting {
-                let reply = known.take();
-                self.engine.end_passed(&mut self.session, &mut self.state, &mut command, reply.as_deref(), now);
+                let unanswered = if self.has_quit { Replied::NeverRan } else { Replied::Unknown };
+                let known = known.take();
+                let reply = known.as_deref().map_or(unanswered, Replied::With);
+                self.engine.end_passed(&mut self.session, &mut self.state, &mut command, reply, now);
             }
         }
         self.end_monitoring();

@@ -1,9 +1,12 @@
 //! From the server to the client: the ends of replies are found, and bytes pass as they came.
 
+use std::sync::atomic::Ordering;
+
 use super::connection::{ProxyConnection, Raw, Scratch};
 use crate::base::clock::real_micros;
 use crate::clients::session::Wait;
-use crate::engine::{Heard, Own, WaitEnd, Waiting, is_error};
+use crate::engine::{Follows, Heard, Own, Replied, WaitEnd, Waiting, is_error};
+use crate::server::node::Trouble;
 
 /// The most bytes that are kept of a reply that comes in several pieces, if nothing is to be known of it but its kind.
 const HEAD: usize = 128;
@@ -71,12 +74,21 @@ impl ProxyConnection {
             }
         }
         self.to_client.push(&data[begin..], &mut scratch.spare);
+        self.end_silent(now);
         if self.reply.is_empty() && self.reply.capacity() > MOST_RECORDED / 8 {
             self.reply = Vec::new();
         }
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, &mut scratch.fibers);
         }
+        self.show_oldest_sent();
+    }
+
+    /// Lets the audit know since when a command has no reply: it decides nothing that this command may change. The records of
+    /// those that have one are in the journal before.
+    pub(super) fn show_oldest_sent(&self) {
+        let sent = self.passed.oldest_sent().unwrap_or(0);
+        self.session.client.seen().oldest_sent.store(sent, Ordering::Release);
     }
 
     /// Counts a whole reply to a command of which nothing is to be known, the usual case. Returns whether it was one.
@@ -114,6 +126,7 @@ impl ProxyConnection {
 
     /// A reply has ended, or a message. If it was held, its bytes did not pass.
     fn end_reply(&mut self, reply: &[u8], holds: bool, now: i64, scratch: &mut Scratch) {
+        self.end_silent(now);
         let first = match self.passed.front_mut() {
             Some(Waiting::Command(command)) => Some(&**command),
             _ => None,
@@ -127,7 +140,7 @@ impl ProxyConnection {
         }
         match self.passed.front_mut() {
             // Nobody asked: the server says why it closes the connection.
-            None => {}
+            None => self.log(Trouble::Unasked, &format!("it says unasked '{}'", first_line(reply))),
             Some(Waiting::Plain(count)) if *count > 1 => *count -= 1,
             Some(Waiting::Plain(_)) => drop(self.passed.pop()),
             Some(Waiting::Own(own)) => {
@@ -136,8 +149,18 @@ impl ProxyConnection {
                 self.end_own(own, reply);
             }
             Some(Waiting::Command(command)) => {
-                let in_transaction = self.session.transaction.is_some();
-                let is_last = self.state.count_reply(command, in_transaction, reply);
+                let is_last = match (command.follows, self.replies.is_empty()) {
+                    (Follows::Exec, true) => {
+                        let more = self.state.more_replies(&self.session, reply);
+                        command.left = Some(more);
+                        more == 0
+                    }
+                    (Follows::Exec, false) => {
+                        command.left = command.left.map(|left| left - 1);
+                        command.left == Some(0)
+                    }
+                    _ => self.state.count_reply(command, self.session.transaction.is_some(), reply),
+                };
                 if is_last && self.replies.is_empty() {
                     self.end_command(reply, now, scratch);
                 } else {
@@ -161,7 +184,8 @@ impl ProxyConnection {
             let seq = self.engine.instance.control.journal.next();
             self.session.in_flight.trace.stamp(seq, now, Some(now));
         }
-        self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(reply), now);
+        self.has_quit |= command.follows == Follows::Quit;
+        self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(reply), now);
         let is_intercepted = command.is_intercepted;
         scratch.commands.give_back(command);
         if is_intercepted && matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Upstream)) {
@@ -169,9 +193,19 @@ impl ProxyConnection {
         }
     }
 
+    /// The commands without replies that are the next ones are over.
+    fn end_silent(&mut self, now: i64) {
+        while let Some(Waiting::Command(command)) = self.passed.front_mut()
+            && command.has_no_reply
+        {
+            let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
+            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(&[]), now);
+        }
+    }
+
     /// A command of the proxy itself has its reply.
     fn end_own(&mut self, own: Own, reply: &[u8]) {
-        let line = String::from_utf8_lossy(reply.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+        let line = first_line(reply);
         match own {
             Own::Ping => {
                 self.is_let_in = !reply.starts_with(b"-NOAUTH");
@@ -179,20 +213,21 @@ impl ProxyConnection {
             }
             Own::Auth | Own::Select if is_error(reply) => {
                 let what = if own == Own::Auth { "AUTH" } else { "SELECT" };
-                self.log(&format!("{what} with what --upstream says was answered with '{line}'"));
+                self.log(Trouble::Refused, &format!("{what} with what --upstream says was answered with '{line}'"));
                 if own == Own::Select {
                     self.session.db = 0;
                 }
             }
             Own::Address => self.note_address(reply),
             Own::Auth => self.is_let_in = true,
-            Own::Select | Own::Discard => {}
+            Own::Select | Own::Discard | Own::Spoil => {}
         }
     }
 
     /// What the server sends is no reply. From now on everything passes without a look at it.
     fn give_up_replies(&mut self, scratch: &mut Scratch) {
         self.log(
+            Trouble::Unasked,
             "it sends what is no reply; from now on all bytes of this client pass, unseen by journal, faults and gates",
         );
         let reply = std::mem::take(&mut self.reply);
@@ -204,4 +239,11 @@ impl ProxyConnection {
         let input = std::mem::take(&mut self.input);
         self.to_server.push(&input, &mut scratch.spare);
     }
+}
+
+/// The first line of a reply, for the log.
+fn first_line(reply: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).escape_debug().to_string()
 }

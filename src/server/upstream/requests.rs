@@ -7,10 +7,10 @@ use super::script_monitor::Monitoring;
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
-use crate::engine::{Follows, Own, PassedCommand, Resolved, Turn, replies_after};
+use crate::engine::{Follows, Own, PassedCommand, Replied, Resolved, Turn, replies_after};
 use crate::powers::{Hook, HookPath};
-use crate::protocol::{Limits, Reply, Words};
-use crate::spec::Group;
+use crate::protocol::{Limits, Reply, ReplyScanner, Words};
+use crate::spec::{CommandKind, CommandSpec, Group};
 
 /// What becomes of one request.
 enum Course {
@@ -39,6 +39,10 @@ impl ProxyConnection {
             self.to_server.push(data, &mut scratch.spare);
             return data.len();
         }
+        if let Some(end) = self.pass_rest(data) {
+            self.to_server.push(&data[..end], &mut scratch.spare);
+            return end;
+        }
         // What is beyond them passes without a look at it: a server with the usual limits refuses it at once.
         let max_bulk = self.engine.instance.config.live().max_bulk.load(Ordering::Relaxed);
         let limits = Limits { bulk: max_bulk, authenticated: true };
@@ -50,7 +54,13 @@ impl ProxyConnection {
         while self.flow == State::Open && self.session.in_flight.wait.is_none() {
             let framed = match framer.next(&data[used..], limits) {
                 Ok(Some(framed)) => framed,
-                Ok(None) => break,
+                Ok(None) => {
+                    if self.passes_as_it_comes(&data[used..]) {
+                        framer.reset();
+                        used = data.len();
+                    }
+                    break;
+                }
                 Err(_) => {
                     // The server says what is wrong with it.
                     self.is_raw = Raw::Requests;
@@ -106,6 +116,7 @@ impl ProxyConnection {
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, &mut scratch.fibers);
         }
+        self.show_oldest_sent();
         used
     }
 
@@ -149,12 +160,77 @@ impl ProxyConnection {
             return Course::Hold;
         }
         let mut out = Vec::new();
+        let is_skipped = self.session.replies == Replies::Skip;
         self.session.timer.request = 0;
         let flow =
             self.engine.execute(&mut self.session, request.resolved, request.words, &mut out, &mut scratch.fibers);
         self.engine.end_calls(&mut self.session, bytes);
         self.to_client.push(&out, &mut scratch.spare);
+        if is_skipped && self.session.replies == Replies::On {
+            self.skip_a_reply(scratch);
+        }
+        if self.session.transaction.is_some() {
+            // It was refused, which spoils a transaction.
+            self.send_own(Own::Spoil, &[b"?"], scratch);
+        }
         Course::Answered(flow)
+    }
+
+    /// CLIENT REPLY SKIP was for a command that the server does not see: it skips the reply to this one.
+    fn skip_a_reply(&mut self, scratch: &mut Scratch) {
+        self.to_server.push(b"*1\r\n$4\r\nPING\r\n", &mut scratch.spare);
+    }
+
+    /// Passes what is left of a long request. Returns where it ends, or all that is there.
+    fn pass_rest(&mut self, data: &[u8]) -> Option<usize> {
+        match self.passing.as_mut()?.next(data) {
+            Ok(None) => Some(data.len()),
+            Ok(Some(end)) => {
+                self.passing = None;
+                Some(end)
+            }
+            Err(_) => {
+                // The server says what is wrong with it.
+                self.passing = None;
+                self.is_raw = Raw::Requests;
+                Some(data.len())
+            }
+        }
+    }
+
+    /// Whether a long request that has begun passes as it comes, because nobody wants to know more of it than its name. It
+    /// counts as passed then.
+    fn passes_as_it_comes(&mut self, data: &[u8]) -> bool {
+        /// Shorter requests are kept until they are there.
+        const LONG: usize = 64 * 1024;
+        let hooks = &self.engine.instance.active_hooks;
+        let is_looked_at = hooks.path() != HookPath::None || self.session.in_flight.is_intercepted();
+        if data.len() < LONG
+            || data.first() != Some(&b'*')
+            || is_looked_at
+            || self.in_multi
+            || self.session.replies != Replies::On
+            || self.engine.keeps_key_order()
+        {
+            return false;
+        }
+        let mut lines = data.splitn(4, |byte| *byte == b'\n');
+        let name = lines.nth(2).map(<[u8]>::trim_ascii_end);
+        let row = name.and_then(|name| self.engine.table.find(name)).filter(|row| !row.is_container);
+        let is_plain = |row: &CommandSpec| {
+            let follows = Follows::of(&row.name.to_ascii_lowercase());
+            follows == Follows::Nothing && row.kind != CommandKind::Blocking && row.group != Group::Control
+        };
+        if !row.is_some_and(is_plain) {
+            return false;
+        }
+        let mut scanner = Box::<ReplyScanner>::default();
+        if !matches!(scanner.next(data), Ok(None)) {
+            return false;
+        }
+        self.passing = Some(scanner);
+        self.passed.push_plain();
+        true
     }
 
     /// Takes a command through the stages: past gates and rules, and alone to the server.
@@ -167,9 +243,13 @@ impl ProxyConnection {
         let row = self.engine.table.row_of(words);
         let in_transaction = self.session.transaction.is_some();
         let mut out = Vec::new();
+        let is_skipped = self.session.replies == Replies::Skip;
         let flow = self.engine.intercept(&mut self.session, resolved, words, &mut out, &mut scratch.fibers);
         if !matches!(&flow, Flow::Wait(wait) if matches!(**wait, Wait::Upstream)) {
             self.to_client.push(&out, &mut scratch.spare);
+            if is_skipped && self.session.replies == Replies::On {
+                self.skip_a_reply(scratch);
+            }
             if in_transaction && self.session.transaction.is_none() {
                 // A rule has answered EXEC: the server still has the transaction.
                 self.in_multi = false;
@@ -204,7 +284,7 @@ impl ProxyConnection {
             self.passed.push_plain();
             return Course::Pass;
         }
-        if matches!(follows, Follows::ClientReply | Follows::Replication) && !self.passed.is_empty() {
+        if follows == Follows::Replication && !self.passed.is_empty() {
             return Course::Hold;
         }
         if keeps_order && follows == Follows::Exec && !self.passed.is_empty() {
@@ -235,12 +315,16 @@ impl ProxyConnection {
             (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
             command.is_monitored = is_monitored;
         };
-        if has_reply {
+        if has_reply || !self.passed.is_empty() {
+            let describe = |command: &mut PassedCommand| {
+                describe(command);
+                command.has_no_reply = !has_reply;
+            };
             self.passed.push(*words, &mut scratch.commands, describe);
         } else {
             let mut command = PassedCommand { words: words.into_owned(), ..PassedCommand::default() };
             describe(&mut command);
-            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Some(&[]), *read_at);
+            self.engine.end_passed(&mut self.session, &mut self.state, &mut command, Replied::With(&[]), *read_at);
         }
         Course::Pass
     }
