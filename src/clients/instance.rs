@@ -68,6 +68,8 @@ pub struct UpstreamInfo {
     pub is_disposable: bool,
     /// Whether commands wait for each other, so that their order on each key is known exactly.
     pub keeps_order: AtomicBool,
+    /// Whether MONITOR tells what scripts did.
+    pub monitors_scripts: bool,
 }
 
 /// One running server, without its sockets.

@@ -39,7 +39,7 @@ use replies::add_messages;
 pub use backend::Fibers;
 pub use upstream::{
     FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Replied, SpareCommands, Turn, Waiting, Wipe,
-    is_error, replies_after,
+    is_error, replies_after, runs_script,
 };
 pub use waits::{WaitEnd, WaitProgress, job_end};
 

@@ -25,12 +25,13 @@ pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
     Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower,
-    Item, Journal, JournalFeed, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, Outcome, Query, RawRecord,
-    RecordHeader, RecordedLines, Staging, Stamp, StoredRecord, USUAL_SIZE, ValueClass, distance, exported_journal,
-    hashed_value, push_line, read_journal, rendered, short_line, write_journal, write_monitor_line,
+    Item, Journal, JournalFeed, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, MonitorReader,
+    MonitoredScripts, Outcome, Query, RawRecord, RecordHeader, RecordedLines, Staging, Stamp, StoredRecord, USUAL_SIZE,
+    ValueClass, distance, exported_journal, hashed_value, push_line, read_journal, rendered, short_line, write_journal,
+    write_monitor_line,
 };
 #[cfg(feature = "internals")]
-pub use journal::{MonitorLine, MonitorReader, MonitorSource, MonitoredScripts};
+pub use journal::{MonitorLine, MonitorSource};
 pub use line::line_of;
 pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};

@@ -407,8 +407,20 @@ impl Builder {
             let target = targets.next();
             if let Some(target) = &target {
                 let keeps_order = instance.config.text("upstream-order") == "exact";
-                instance.upstream =
-                    Some(UpstreamInfo { address: target.address(), is_disposable, keeps_order: keeps_order.into() });
+                let monitors_scripts = instance.config.text("upstream-scripts") == "monitor";
+                if monitors_scripts && target.is_socket() {
+                    let address = target.address();
+                    instance.log.warn(format!(
+                        "Upstream {address}: upstream-scripts monitor has no effect, because MONITOR does not tell the \
+                         clients of a unix socket apart; what scripts did is told from their texts and replies"
+                    ));
+                }
+                instance.upstream = Some(UpstreamInfo {
+                    address: target.address(),
+                    is_disposable,
+                    keeps_order: keeps_order.into(),
+                    monitors_scripts: monitors_scripts && !target.is_socket(),
+                });
                 if target.is_insecure() {
                     let address = target.address();
                     instance.log.warn(format!(

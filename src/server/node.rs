@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
-use super::upstream::Target;
+use super::upstream::{ScriptMonitor, Target};
 use super::worker::Workers;
 use crate::base::error::{CommandError, plain};
 use crate::base::log::SparingLog;
@@ -53,6 +53,7 @@ pub(super) struct Node {
     root: Arc<Engine>,
     /// The real server behind it, if there is one.
     upstream: Option<Arc<Target>>,
+    script_monitor: Option<Arc<ScriptMonitor>>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     /// For what clients cause before they are let in.
@@ -85,10 +86,13 @@ impl Node {
         workers: &Arc<Workers>,
         main: &Handle,
     ) -> Arc<Self> {
+        let root = Arc::new(root);
+        let script_monitor = upstream.as_ref().and_then(|target| ScriptMonitor::start(target, &root, main));
         let node = Arc::new(Self {
             number,
-            root: Arc::new(root),
+            root,
             upstream,
+            script_monitor,
             addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
             tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
             sparing_log: SparingLog::default(),
@@ -119,6 +123,11 @@ impl Node {
 
     pub(super) fn upstream(&self) -> Option<&Arc<Target>> {
         self.upstream.as_ref()
+    }
+
+    /// What tells what scripts did on the real server, if it was asked for.
+    pub(super) fn script_monitor(&self) -> Option<&Arc<ScriptMonitor>> {
+        self.script_monitor.as_ref()
     }
 
     pub(super) fn instance(&self) -> &Arc<Instance> {

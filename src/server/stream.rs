@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -33,6 +34,15 @@ impl Stream {
         if let Some(socket) = socket {
             // If this fails, the connection ends with a normal close.
             let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// The address of this side, if it is one of TCP.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Tls(stream) => stream.socket()?.local_addr().ok(),
+            Self::Unix(_) => None,
         }
     }
 

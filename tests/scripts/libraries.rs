@@ -414,14 +414,14 @@ impl Real {
         let (mut client, mut monitor) = (Wire::connect(server.address()), Wire::connect(server.address()));
         let address = client.tcp().local_addr().expect("an address").to_string();
         monitor.ask("MONITOR");
-        let mut scripts = MonitoredScripts::default();
-        scripts.watch(address.as_bytes());
+        let scripts = MonitoredScripts::default();
         client.ask("PING");
         Self { _server: server, client, monitor, address, reader: MonitorReader::default(), scripts }
     }
 
     /// Runs a script, and tells its reply and the commands that MONITOR has shown.
     fn run(&mut self, words: &[Vec<u8>], marker: usize) -> (Vec<u8>, Vec<OwnedWords>) {
+        self.scripts.watch(self.address.as_bytes());
         let reply = bytes(&self.client.call(words));
         let marker = format!("marker-{marker}");
         self.client.call(&["PING", &marker]);
@@ -436,8 +436,8 @@ impl Real {
             });
         }
         let request: OwnedWords = words.iter().collect();
-        let calls = self.scripts.take(self.address.as_bytes(), request.as_words());
-        (reply, calls.expect("the script was shown"))
+        let calls = self.scripts.take(self.address.as_bytes(), &[request.as_words()]);
+        (reply, calls.into_iter().flatten().next().expect("the script was shown"))
     }
 }
 

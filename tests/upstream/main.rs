@@ -7,6 +7,7 @@
 
 mod bad_days;
 mod chaos;
+mod monitor;
 mod order;
 mod passing;
 mod place;

@@ -18,7 +18,7 @@ pub(super) const UPSTREAM: Power = Power {
 const ACTIONS: &[Action] = &[
     Action {
         words: "INFO",
-        summary: "Its address, whether its data may be deleted, and the order that is kept.",
+        summary: "Its address, whether its data may be deleted, the order that is kept, and who tells what scripts did.",
         run: info,
     },
     Action {
@@ -39,7 +39,9 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let upstream = upstream(call)?;
     let order = if upstream.keeps_order.load(Ordering::Relaxed) { "exact" } else { "interval" };
     let disposable = if upstream.is_disposable { "yes" } else { "no" };
-    let fields = [("address", upstream.address.as_str()), ("disposable", disposable), ("order", order)];
+    let scripts = if upstream.monitors_scripts { "monitor" } else { "infer" };
+    let fields =
+        [("address", upstream.address.as_str()), ("disposable", disposable), ("order", order), ("scripts", scripts)];
     Ok(Reply::Map(fields.into_iter().map(|(name, value)| (text(name), text(value))).collect()))
 }
 

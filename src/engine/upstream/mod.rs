@@ -28,6 +28,7 @@ pub use follow::{FollowedState, Follows, Heard, is_error, replies_after};
 use key_order::{KeyOrder, NamedKeys};
 pub use passed::{Own, PassedCommand, PassedQueue, SpareCommands, Waiting};
 pub(super) use record::effect_order;
+pub use record::runs_script;
 
 /// The server behind the front, as far as the front knows it.
 pub(super) struct Upstream {

@@ -22,6 +22,10 @@ pub struct PassedCommand {
     pub is_intercepted: bool,
     /// It has its turn on its keys until its reply.
     pub is_ordered: bool,
+    /// It is alone, and what its scripts call is looked for in the feed of MONITOR.
+    pub is_monitored: bool,
+    /// What each of its scripts has called, once MONITOR has shown it.
+    pub calls: Vec<Option<Vec<OwnedWords>>>,
 }
 
 /// What a connection has passed to the server, and has no reply to.
@@ -46,6 +50,8 @@ pub enum Own {
     Discard,
     /// Asks whether the server lets the client in, before a command of the test powers runs for it.
     Ping,
+    /// Asks for the address under which the server shows the client in MONITOR.
+    Address,
 }
 
 /// Memory of commands that are over, for the next ones. The connections of a thread share it, so that those that are idle keep
@@ -62,6 +68,7 @@ impl SpareCommands {
     pub fn give_back(&mut self, mut command: Box<PassedCommand>) {
         /// Words with more bytes than this are given back to the allocator.
         const MOST_KEPT: usize = 1024;
+        command.calls = Vec::new();
         if self.0.len() < Self::MOST {
             command.words.empty(MOST_KEPT);
             self.0.push(command);

@@ -7,9 +7,7 @@ mod feed;
 mod file;
 mod hashed_value;
 mod monitor_file;
-#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitor_lines;
-#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "an upstream's front is to feed it"))]
 mod monitored_scripts;
 mod query;
 mod record;
@@ -33,10 +31,9 @@ pub use entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, push_line, read_journal, write_journal};
 pub use hashed_value::{ValueClass, hashed_value};
-pub use monitor_lines::{MONITOR_SCRIPT, write_monitor_line};
+pub use monitor_lines::{MONITOR_SCRIPT, MonitorReader, write_monitor_line};
 #[cfg(feature = "internals")]
-pub use monitor_lines::{MonitorLine, MonitorReader, MonitorSource};
-#[cfg(feature = "internals")]
+pub use monitor_lines::{MonitorLine, MonitorSource};
 pub use monitored_scripts::MonitoredScripts;
 use query::NameRequest;
 pub use query::Query;

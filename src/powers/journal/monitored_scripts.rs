@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use super::monitor_lines::{MonitorLine, MonitorSource};
 use crate::protocol::{OwnedWords, Words};
 
-/// The most scripts of one client that are kept until they are asked for, the most commands of one script, and their bytes.
+/// The most scripts of one client that are kept while it is watched, the most commands of one script, and their bytes.
 const MOST_SCRIPTS: usize = 10_000;
 const MOST_CALLS: usize = 10_000;
 const MOST_BYTES: usize = 16 << 20;
@@ -42,19 +42,29 @@ impl MonitoredScript {
 }
 
 impl MonitoredScripts {
-    /// Keeps the scripts of a client from now on. Its address is the one that the server sees.
+    /// Keeps the scripts of a client from now on, until they are taken. Its address is the one that the server sees.
     pub fn watch(&mut self, address: &[u8]) {
         self.scripts.entry(address.into()).or_default();
     }
 
-    /// The client is gone.
+    /// Keeps nothing more of a client.
     pub fn forget(&mut self, address: &[u8]) {
-        if let Some(scripts) = self.scripts.remove(address) {
-            self.bytes -= scripts.iter().map(MonitoredScript::size).sum::<usize>();
-        }
+        drop(self.end_watch(address));
+    }
+
+    fn end_watch(&mut self, address: &[u8]) -> VecDeque<MonitoredScript> {
+        let scripts = self.scripts.remove(address).unwrap_or_default();
+        self.bytes -= scripts.iter().map(MonitoredScript::size).sum::<usize>();
         if self.running.as_deref() == Some(address) {
             self.running = None;
         }
+        scripts
+    }
+
+    /// Lines were missed: what was kept may lack its end.
+    pub fn begin_anew(&mut self) {
+        self.scripts.values_mut().for_each(VecDeque::clear);
+        (self.running, self.bytes) = (None, 0);
     }
 
     /// Takes a line. `runs_script` says whether a command runs a script.
@@ -87,16 +97,22 @@ impl MonitoredScripts {
         }
     }
 
-    /// The commands that the next script of a client called which this request ran; those before it are dropped. `None` if it
-    /// was not shown, or not all of it.
-    pub fn take(&mut self, address: &[u8], request: Words<'_>) -> Option<Vec<OwnedWords>> {
-        let scripts = self.scripts.get_mut(address)?;
-        let at = scripts.iter().position(|script| script.words.as_words().iter().eq(request.iter()))?;
-        let last = scripts.drain(..=at).inspect(|script| self.bytes -= script.size()).last()?;
-        if scripts.is_empty() && self.running.as_deref() == Some(address) {
-            self.running = None;
-        }
-        (!last.is_cut).then_some(last.calls)
+    /// The commands that the last scripts of a client called, which these requests ran one after the other. The client is
+    /// not watched any more. `None` for one that was not shown, or not all of it.
+    pub fn take(&mut self, address: &[u8], requests: &[Words<'_>]) -> Vec<Option<Vec<OwnedWords>>> {
+        let mut shown = self.end_watch(address);
+        // From the last one: in front there can be one that nobody has waited for.
+        let mut calls: Vec<_> = requests
+            .iter()
+            .rev()
+            .map(|request| {
+                let is_last = shown.back().is_some_and(|script| script.words.as_words().iter().eq(request.iter()));
+                let script = if is_last { shown.pop_back()? } else { return None };
+                (!script.is_cut).then_some(script.calls)
+            })
+            .collect();
+        calls.reverse();
+        calls
     }
 }
 
@@ -111,14 +127,19 @@ mod tests {
         }
     }
 
-    fn taken(scripts: &mut MonitoredScripts, address: &str, request: &str) -> Option<Vec<String>> {
-        let words: OwnedWords = request.split(' ').collect();
-        let calls = scripts.take(address.as_bytes(), words.as_words())?;
+    fn taken(scripts: &mut MonitoredScripts, address: &str, requests: &[&str]) -> Vec<Option<Vec<String>>> {
+        let requests: Vec<OwnedWords> = requests.iter().map(|request| request.split(' ').collect()).collect();
+        let requests: Vec<Words<'_>> = requests.iter().map(OwnedWords::as_words).collect();
         let text = |call: &OwnedWords| {
             let words = call.as_words();
             words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
         };
-        Some(calls.iter().map(text).collect())
+        let calls = scripts.take(address.as_bytes(), &requests);
+        calls.into_iter().map(|calls| Some(calls?.iter().map(text).collect())).collect()
+    }
+
+    fn known(calls: &[&str]) -> Option<Vec<String>> {
+        Some(calls.iter().map(|call| (*call).to_owned()).collect())
     }
 
     #[test]
@@ -139,12 +160,22 @@ mod tests {
                1.3 [0 a:1] "EVAL" "x" "0"
                1.4 [0 a:1] "PING""#,
         );
-        assert_eq!(taken(&mut scripts, "b:2", "EVAL y 0").unwrap(), ["set k 1"]);
-        assert_eq!(taken(&mut scripts, "a:1", "EVAL x 0").unwrap(), ["get k", "del k"]);
-        assert_eq!(taken(&mut scripts, "a:1", "EVAL x 0").unwrap(), [""; 0]);
-        assert_eq!(taken(&mut scripts, "a:1", "EVAL x 0"), None);
-        assert_eq!(taken(&mut scripts, "c:3", "EVAL z 0"), None);
+        assert_eq!(taken(&mut scripts, "b:2", &["EVAL y 0"]), [known(&["set k 1"])]);
+        assert_eq!(taken(&mut scripts, "a:1", &["EVAL x 0", "EVAL x 0"]), [known(&["get k", "del k"]), known(&[])]);
+        assert_eq!(taken(&mut scripts, "a:1", &["EVAL x 0"]), [None]);
+        assert_eq!(taken(&mut scripts, "c:3", &["EVAL z 0"]), [None]);
         assert_eq!(scripts.bytes, 0);
+    }
+
+    #[test]
+    fn a_script_that_nobody_waited_for_is_not_taken_for_the_next_one() {
+        let mut scripts = MonitoredScripts::default();
+        scripts.watch(b"a:1");
+        fed(
+            &mut scripts,
+            "1.0 [0 a:1] \"EVAL\" \"x\" \"0\"\n1.0 [0 lua] \"del\" \"k\"\n1.1 [0 a:1] \"EVAL\" \"x\" \"0\"",
+        );
+        assert_eq!(taken(&mut scripts, "a:1", &["EVAL x 0"]), [known(&[])]);
     }
 
     #[test]
@@ -153,9 +184,12 @@ mod tests {
         scripts.watch(b"a:1");
         fed(&mut scripts, "1.0 [0 a:1] \"EVAL\" \"x\" \"0\"\n1.0 [0 lua] \"set\" \"k\" \"cut");
         fed(&mut scripts, "1.0 [0 a:1] \"EVAL\" \"y\" \"0\"");
-        assert_eq!(taken(&mut scripts, "a:1", "EVAL y 0").unwrap(), [""; 0]);
-        scripts.forget(b"a:1");
-        fed(&mut scripts, "1.0 [0 a:1] \"EVAL\" \"y\" \"0\"");
-        assert_eq!(taken(&mut scripts, "a:1", "EVAL y 0"), None);
+        assert_eq!(taken(&mut scripts, "a:1", &["EVAL x 0", "EVAL y 0"]), [None, known(&[])]);
+        scripts.watch(b"a:1");
+        fed(&mut scripts, "1.0 [0 a:1] \"EVAL\" \"y\" \"0\"\n1.0 [0 lua] \"del\" \"k\"");
+        scripts.begin_anew();
+        fed(&mut scripts, "1.0 [0 lua] \"del\" \"l\"");
+        assert_eq!(taken(&mut scripts, "a:1", &["EVAL y 0"]), [None]);
+        assert_eq!(scripts.bytes, 0);
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio::io::ReadBuf;
 
 use super::Target;
 use super::outgoing::Outgoing;
+use super::script_monitor::{AwaitedCalls, SeenAs};
 use crate::base::clock::{Alarm, Clock, real_micros};
 use crate::base::error::plain;
 use crate::clients::session::{Flow, Session, Signal, Wait};
@@ -64,7 +66,7 @@ enum Link {
 }
 
 pub(in crate::server) struct ProxyConnection {
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<Target>,
     pub(super) session: Box<Session>,
@@ -102,6 +104,12 @@ pub(in crate::server) struct ProxyConnection {
     due_alarms: Vec<Alarm>,
     /// Until when the client or a blocking command is waited for.
     delay: Option<Delay>,
+    /// What the server's MONITOR tells about the client's scripts.
+    pub(super) seen_as: SeenAs,
+    /// A script that has its reply waits until MONITOR has shown what it called. Nothing more is read from the server.
+    pub(super) awaited_calls: Option<Box<AwaitedCalls>>,
+    /// What the server has sent behind that reply.
+    pub(super) unheard: Vec<u8>,
 }
 
 /// What is passed without a look at it.
@@ -156,6 +164,17 @@ impl ProxyConnection {
             dropped: 0,
             due_alarms: Vec::new(),
             delay: None,
+            seen_as: SeenAs::default(),
+            awaited_calls: None,
+            unheard: Vec::new(),
+        }
+    }
+
+    /// The address of this side of the connection to the server.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        match &self.server {
+            Link::Open(stream) => stream.local_address(),
+            Link::Connecting(_) => None,
         }
     }
 
@@ -211,6 +230,7 @@ impl ProxyConnection {
         }
         loop {
             let mut has_moved = false;
+            self.poll_calls(cx, scratch);
             // To the client.
             let flushed = match &mut self.to_client.poll_flush(&mut self.client, cx, &mut scratch.spare) {
                 Poll::Ready(Ok(())) => true,
@@ -240,7 +260,7 @@ impl ProxyConnection {
                 State::Open => {}
             }
             // From the server.
-            if self.to_client.len() < MOST_UNWRITTEN {
+            if self.to_client.len() < MOST_UNWRITTEN && !self.awaits_calls() {
                 let mut buffer = ReadBuf::new(&mut scratch.input);
                 let Link::Open(server) = &mut self.server else { return Poll::Pending };
                 match server.poll_read(cx, &mut buffer) {
@@ -412,12 +432,16 @@ impl ProxyConnection {
     /// Nobody will know whether the commands have run that have no reply.
     pub(super) fn forget_passed(&mut self) {
         let now = real_micros();
+        let mut known = self.awaited_calls.take().map(|awaited| awaited.reply);
         while let Some(waiting) = self.passed.pop() {
             if let Waiting::Command(mut command) = waiting {
-                let reply = if self.has_quit { Replied::NeverRan } else { Replied::Unknown };
+                let unanswered = if self.has_quit { Replied::NeverRan } else { Replied::Unknown };
+                let known = known.take();
+                let reply = known.as_deref().map_or(unanswered, Replied::With);
                 self.engine.end_passed(&mut self.session, &mut self.state, &mut command, reply, now);
             }
         }
+        self.end_monitoring();
         self.engine.end_batch(&mut self.session, &mut Fibers::default());
     }
 

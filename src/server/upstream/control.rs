@@ -45,6 +45,11 @@ impl ControlConnection {
         }
     }
 
+    /// The connection, and what was read from it behind the last reply.
+    pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
+        (self.stream, self.read)
+    }
+
     async fn ask(&mut self, words: &[&[u8]]) -> io::Result<OwnedFrame> {
         let mut request = Vec::new();
         Reply::Array(words.iter().map(|word| Reply::bulk(word.to_vec())).collect())

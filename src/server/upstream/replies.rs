@@ -24,6 +24,12 @@ impl ProxyConnection {
         // Where the bytes begin that pass with the next ones, and where the next reply begins or goes on.
         let (mut begin, mut at) = (0, 0);
         while at < data.len() && self.is_raw != Raw::All {
+            if self.awaits_calls() {
+                // What is behind the reply of a script passes behind it.
+                self.unheard.extend_from_slice(&data[at..]);
+                begin = data.len();
+                break;
+            }
             let is_begun = self.scanner.is_partial();
             match self.scanner.next(&data[at..]) {
                 Ok(Some(length)) => {
@@ -103,7 +109,7 @@ impl ProxyConnection {
     pub(super) fn holds_reply(&mut self) -> bool {
         match self.passed.front_mut() {
             Some(Waiting::Own(_)) => true,
-            Some(Waiting::Command(command)) => command.is_intercepted,
+            Some(Waiting::Command(command)) => command.is_intercepted || command.is_monitored,
             Some(Waiting::Plain(_)) | None => false,
         }
     }
@@ -111,7 +117,7 @@ impl ProxyConnection {
     /// Keeps as much of a reply as will be needed of it.
     fn keep(&mut self, kept: &mut Vec<u8>, piece: &[u8]) {
         let most = match self.passed.front_mut() {
-            Some(Waiting::Command(command)) if command.is_intercepted => usize::MAX,
+            Some(Waiting::Command(command)) if command.is_intercepted || command.is_monitored => usize::MAX,
             Some(Waiting::Command(_)) => MOST_RECORDED,
             _ => HEAD,
         };
@@ -170,6 +176,9 @@ impl ProxyConnection {
 
     /// The first command has all its replies.
     pub(super) fn end_command(&mut self, reply: &[u8], now: i64, scratch: &mut Scratch) {
+        if self.wait_for_calls(reply, now) {
+            return;
+        }
         let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
         if command.is_intercepted && self.session.in_flight.trace.is_open() {
             let seq = self.engine.instance.control.journal.next();
@@ -209,6 +218,7 @@ impl ProxyConnection {
                     self.session.db = 0;
                 }
             }
+            Own::Address => self.note_address(reply),
             Own::Auth => self.is_let_in = true,
             Own::Select | Own::Discard | Own::Spoil => {}
         }

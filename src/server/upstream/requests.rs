@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::connection::{ProxyConnection, Raw, Scratch, State};
+use super::script_monitor::Monitoring;
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
@@ -24,9 +25,9 @@ enum Course {
 }
 
 /// A request to the server that is framed.
-struct Request<'w> {
-    words: Words<'w>,
-    resolved: Result<Resolved, CommandError>,
+pub(super) struct Request<'w> {
+    pub(super) words: Words<'w>,
+    pub(super) resolved: Result<Resolved, CommandError>,
     /// When its bytes were read, in microseconds since 1970.
     read_at: i64,
 }
@@ -121,17 +122,21 @@ impl ProxyConnection {
 
     #[inline]
     fn course(&mut self, request: Request<'_>, bytes: &[u8], scratch: &mut Scratch) -> Course {
-        let hooks = &self.engine.instance.active_hooks;
         if request.resolved.as_ref().is_ok_and(|resolved| resolved.group() == Group::Control) {
             return self.run_here(request, bytes, scratch);
         }
         if self.engine.keeps_key_order() && self.passed.may_block() {
             return Course::Hold;
         }
-        if hooks.path() == HookPath::All || self.session.in_flight.is_intercepted() {
-            return self.intercept(request, scratch);
+        let is_monitored = match self.monitoring(&request, scratch) {
+            Monitoring::Hold => return Course::Hold,
+            Monitoring::On => true,
+            Monitoring::Off => false,
+        };
+        if self.engine.instance.active_hooks.path() == HookPath::All || self.session.in_flight.is_intercepted() {
+            return self.intercept(request, is_monitored, scratch);
         }
-        self.pass_on(&request, scratch)
+        self.pass_on(&request, is_monitored, scratch)
     }
 
     /// Runs a command of the test powers, which the server never sees, once all commands before it have their replies.
@@ -229,7 +234,7 @@ impl ProxyConnection {
     }
 
     /// Takes a command through the stages: past gates and rules, and alone to the server.
-    fn intercept(&mut self, request: Request<'_>, scratch: &mut Scratch) -> Course {
+    fn intercept(&mut self, request: Request<'_>, is_monitored: bool, scratch: &mut Scratch) -> Course {
         if !self.passed.is_empty() {
             return Course::Hold;
         }
@@ -260,14 +265,16 @@ impl ProxyConnection {
         self.passed.push(words, &mut scratch.commands, |command| {
             (command.row, command.follows, command.sent) = (row, follows, read_at);
             (command.is_intercepted, command.is_ordered) = (true, is_ordered);
+            command.is_monitored = is_monitored;
         });
+        self.begin_monitoring(is_monitored);
         self.go_on(flow, &mut out, scratch);
         Course::PassAlone { has_reply }
     }
 
     /// A command that no hook intercepts.
     #[inline]
-    fn pass_on(&mut self, request: &Request<'_>, scratch: &mut Scratch) -> Course {
+    fn pass_on(&mut self, request: &Request<'_>, is_monitored: bool, scratch: &mut Scratch) -> Course {
         let Request { words, resolved, read_at } = request;
         let follows = self.follows(resolved, *words);
         let is_journaled = self.engine.instance.active_hooks.has(Hook::Journal);
@@ -298,6 +305,7 @@ impl ProxyConnection {
         if !has_reply && !is_journaled {
             return Course::Pass;
         }
+        self.begin_monitoring(is_monitored);
         if follows == Follows::Nothing && !is_ordered && !self.passed.has_room() {
             self.passed.push_plain();
             return Course::Pass;
@@ -305,6 +313,7 @@ impl ProxyConnection {
         let describe = |command: &mut PassedCommand| {
             (command.row, command.follows, command.sent) = (row, follows, *read_at);
             (command.is_intercepted, command.is_ordered) = (false, is_ordered && has_reply);
+            command.is_monitored = is_monitored;
         };
         if has_reply || !self.passed.is_empty() {
             let describe = |command: &mut PassedCommand| {
@@ -322,7 +331,7 @@ impl ProxyConnection {
 
     /// What the front has to know of a request.
     #[inline]
-    fn follows(&self, resolved: &Result<Resolved, CommandError>, words: Words<'_>) -> Follows {
+    pub(super) fn follows(&self, resolved: &Result<Resolved, CommandError>, words: Words<'_>) -> Follows {
         match resolved {
             Ok(resolved) => self.engine.follows(resolved),
             Err(_) => words.get(0).map_or(Follows::Nothing, |name| {

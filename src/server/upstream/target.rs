@@ -122,6 +122,11 @@ impl Target {
         self.database
     }
 
+    /// Whether it is a unix socket.
+    pub fn is_socket(&self) -> bool {
+        matches!(self.address, Address::Socket(_))
+    }
+
     /// Whether anybody could stand between this program and the server: TLS without a look at the certificate.
     pub fn is_insecure(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_insecure)
