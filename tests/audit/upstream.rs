@@ -12,6 +12,7 @@ const UNREAD: &str = "a reply that was not read to its end is unknown, not lost"
 /// The stories that cannot be played there, with reasons.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("corpus::", CLOCK),
+    ("intervals::", CLOCK),
     ("partial::", CLOCK),
     ("report::", CLOCK),
     ("clocks::a_live_lock_is_set_by_somebody_else", SCRIPTS),
@@ -31,8 +32,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("expiry::a_lock_without_any_expiry_is_told_when_it_is_released", SCRIPTS),
     ("expiry::an_expiry_of_minus_one_deletes_the_lock_that_was_just_taken", SCRIPTS),
     ("expiry::seconds_are_taken_for_milliseconds", MILLISECONDS),
+    ("findings_page::of_what_a_section_says_is_right_nothing_is_said", MILLISECONDS),
     ("findings_page::the_mistake_that_a_section_shows_is_found", SCRIPTS),
     ("lateness::a_client_writes_on_after_its_lock_is_over_and_another_has_it", SCRIPTS),
+    ("lateness::a_renewal_comes_when_the_lock_is_over", MILLISECONDS),
     ("lateness::a_holder_deletes_its_lock_although_the_time_in_it_is_over", MILLISECONDS),
     ("lateness::a_millisecond_decides_whether_a_release_is_late", MILLISECONDS),
     ("lateness::a_release_over_another_connection_is_late_as_well", SCRIPTS),
@@ -47,6 +50,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("live::spaces_are_audited_apart", EMBEDDED),
     ("live::whoever_listens_hears_of_findings_as_they_come", EMBEDDED),
     ("ownership::a_holder_that_comes_back_proves_that_it_was_another_who_deleted_its_lock", SCRIPTS),
+    ("ownership::a_late_release_by_key_alone_takes_the_lock_of_the_next_holder", MILLISECONDS),
     ("ownership::a_lock_is_taken_anew_after_all_keys_were_deleted_and_its_holder_comes_back", SCRIPTS),
     ("ownership::a_lock_that_was_overwritten_is_freed_and_taken_while_its_first_holder_still_believes_in_it", SCRIPTS),
     ("ownership::a_release_that_is_done_twice_takes_the_lock_of_another", SCRIPTS),

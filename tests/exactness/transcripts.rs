@@ -178,6 +178,7 @@ alone! {
     redouble_reset
     redouble_save
     redouble_space
+    redouble_upstream
     sorted_sets_7_2
     time_stands
     valkey_8_locks

@@ -24,13 +24,26 @@ pub fn run_in_front_of_redis(exceptions: &[(&str, &str)]) {
         assert!(tests.iter().any(|name| is_meant(name, exception)), "no test is called {exception}");
     }
     let others = tests.iter().filter(|name| !exceptions.iter().any(|(exception, _)| is_meant(name, exception)));
-    let output = Command::new(&binary)
-        .args(["--exact", "--test-threads", "2"])
-        .args(others)
-        .env("REDOUBLE_TESTS_UPSTREAM", "1")
-        .stdin(Stdio::null())
-        .output()
-        .expect("this binary runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "in front of redis-server:\n{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let run = |tests: &[&str], threads: &str| {
+        let mut command = Command::new(&binary);
+        command.args(["--exact", "--test-threads", threads]).args(tests).env("REDOUBLE_TESTS_UPSTREAM", "1");
+        command.stdin(Stdio::null()).output().expect("this binary runs")
+    };
+    let first = run(&others.copied().collect::<Vec<_>>(), "2");
+    let said = String::from_utf8_lossy(&first.stdout);
+    let failed: Vec<&str> =
+        said.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
+    if failed.is_empty() {
+        assert!(
+            first.status.success(),
+            "in front of redis-server:\n{said}\n{}",
+            String::from_utf8_lossy(&first.stderr)
+        );
+        return;
+    }
+    // Real time passes in front of a real server: on a busy machine a story about milliseconds can become another one. So
+    // what has failed is told once more, alone.
+    let again = run(&failed, "1");
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success(), "in front of redis-server:\n{said}\n{}", String::from_utf8_lossy(&again.stderr));
 }
