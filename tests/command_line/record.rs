@@ -293,6 +293,7 @@ fn only_commands_about_the_keys_asked_for_are_in_the_file() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the values are deadlines in real time")]
 fn locks_whose_value_is_their_deadline_can_still_be_judged() {
     let (server, folder) = (redis(), Folder::new("record-deadline"));
     let file = folder.text("staging.jsonl");

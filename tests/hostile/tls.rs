@@ -51,7 +51,9 @@ impl Both {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// The lines of the log with a text. There will be one, perhaps after the client has its answer.
     fn lines(&self, text: &str) -> Vec<String> {
+        wait_until(format_args!("'{text}' in the log"), || self.log().contains(text));
         self.log().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 }
