@@ -116,6 +116,7 @@ impl MonitorReader {
     }
 
     /// The stream has ended: gives the line that has no end.
+    #[cfg(any(test, feature = "internals"))]
     pub fn finish(&mut self, mut each: impl FnMut(Result<MonitorLine<'_>, &[u8]>)) {
         if !self.pending.is_empty() {
             self.end_line(&mut each);
