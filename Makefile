@@ -39,6 +39,7 @@ test: redis languages browser ## Pass every test; installs redis-server, Python,
 locks: redis languages ## The lock libraries' own suites on redis-server, here, and through here (LIBRARY=pottery: one; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test locks -- --all \
 	  $(if $(LIBRARY),--library '$(LIBRARY)') $(COMPARED)
+	$(CARGO) test --locked --features internals --test scripts -- --ignored
 	REDOUBLE_PYTHON=$(or $(CARGO_TARGET_DIR),target)/locks/environments/python/bin/python \
 	  $(CARGO) test --locked --features internals --test repository locks_page
 
