@@ -12,7 +12,8 @@ use crate::clients::stats::Unsupported;
 pub(super) struct RunSummary {
     commands: u64,
     connections: u64,
-    locks: u64,
+    /// Of servers with data of their own: what others did is not known here.
+    locks: Option<u64>,
     unsupported: Unsupported,
     /// Names of faults that never fired, and of gates that were never reached. A test that relies on them has tested
     /// nothing.
@@ -34,7 +35,9 @@ impl RunSummary {
             let totals = instance.stats.all();
             summary.commands += totals.commands;
             summary.connections += totals.connections;
-            summary.locks += totals.locks;
+            if instance.upstream.is_none() {
+                summary.locks = Some(summary.locks.unwrap_or(0) + totals.locks);
+            }
             summary.unsupported.add(instance.stats.unsupported());
             summary.unfired_faults.extend(instance.control.unfired());
             summary.unreached_gates.extend(instance.control.unreached());
@@ -80,12 +83,9 @@ impl RunSummary {
 
     /// Prints what `--report` says.
     pub fn print(&self) {
-        say(&format!(
-            "{}, {}, {}",
-            counted(self.commands, "command"),
-            counted(self.connections, "connection"),
-            counted(self.locks, "lock") + " taken"
-        ));
+        let locks = self.locks.map(|locks| counted(locks, "lock") + " taken");
+        let counts = [Some(counted(self.commands, "command")), Some(counted(self.connections, "connection")), locks];
+        say(&counts.into_iter().flatten().collect::<Vec<_>>().join(", "));
         self.details().for_each(|line| say(&line));
     }
 

@@ -947,3 +947,16 @@ fn redouble_explore_finds_the_orders_of_a_program_in_front_of_a_disposable_serve
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("upstream-disposable"), "{said}");
 }
+
+#[test]
+fn the_summary_of_a_run_counts_what_has_passed() {
+    let redis = ServerProcess::redis(&["--save", ""]);
+    let client = "redis-cli -u $REDIS_URL SET lock a NX PX 30000 && redis-cli -u $REDIS_URL INCR n";
+    let output = Command::new(env!("CARGO_BIN_EXE_redouble"))
+        .args(["run", "--report", "--upstream", &redis.url(), "--", "sh", "-c", client])
+        .output()
+        .expect("the binary runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("redouble run: 2 commands, 2 connections\n"), "{said}");
+}

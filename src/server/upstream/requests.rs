@@ -7,6 +7,7 @@ use super::script_monitor::Monitoring;
 use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
+use crate::clients::stats::add;
 use crate::engine::{Follows, Own, PassedCommand, Replied, Resolved, Turn, replies_after};
 use crate::powers::{Hook, HookPath};
 use crate::protocol::{Limits, Reply, ReplyScanner, Words};
@@ -49,6 +50,7 @@ impl ProxyConnection {
         let read_at = real_micros();
         // Where the bytes begin that pass with the next ones.
         let (mut begin, mut used) = (0, 0);
+        let mut passed = 0;
         let mut framer = std::mem::take(&mut self.framer);
         self.session.in_flight.trace.begin_batch();
         while self.flow == State::Open && self.session.in_flight.wait.is_none() {
@@ -56,6 +58,7 @@ impl ProxyConnection {
                 Ok(Some(framed)) => framed,
                 Ok(None) => {
                     if self.passes_as_it_comes(&data[used..]) {
+                        passed += 1;
                         framer.reset();
                         used = data.len();
                     }
@@ -77,7 +80,10 @@ impl ProxyConnection {
                 self.course(Request { words, resolved: self.engine.resolve(words), read_at }, request, scratch)
             };
             match course {
-                Course::Pass => used += framed.length(),
+                Course::Pass => {
+                    passed += u64::from(!framed.is_empty());
+                    used += framed.length();
+                }
                 Course::Hold => {
                     framer.reset();
                     break;
@@ -97,6 +103,7 @@ impl ProxyConnection {
                     }
                 }
                 Course::PassAlone { has_reply } => {
+                    passed += 1;
                     used += framed.length();
                     self.to_server.push(&data[begin..used], &mut scratch.spare);
                     begin = used;
@@ -117,6 +124,8 @@ impl ProxyConnection {
             self.engine.end_batch(&mut self.session, &mut scratch.fibers);
         }
         self.show_oldest_sent();
+        add(&self.session.counters.commands, passed);
+        add(&self.session.client.seen().commands, passed);
         used
     }
 
