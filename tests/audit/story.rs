@@ -88,8 +88,9 @@ fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec
         match &mut item {
             Item::Command(entry) => {
                 entry.real = now;
-                // A line's reply has arrived before the next line is sent.
-                entry.sent = entry.sent.map(|_| now - 1000);
+                // A line's reply has arrived before the next line is sent. On the clock it is as it was: so is the time between
+                // the two, which is the same on both.
+                entry.sent = entry.sent.map(|sent| now - (was - sent).clamp(0, 1000));
             }
             Item::Event(event) => event.real = now,
         }
