@@ -351,7 +351,7 @@ pub fn until_closed(server: &Server, id: i64) {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the journals tell real time")]
-fn real_micros() -> i64 {
+pub fn real_micros() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     i64::try_from(since.as_micros()).expect("not for long")
 }

@@ -9,9 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use redouble::internals::{Item, Scope, audit, auditor, command_table};
 use redouble::{Code, Severity};
 
+use crate::support::process::ServerProcess;
+
 use linear::is_linearizable;
 use world::History;
 pub use world::history;
+use world::history_in_front_of;
 
 pub const HISTORIES: u64 = 400;
 
@@ -98,6 +101,25 @@ fn every_double_holder_is_found_and_nobody_is_blamed_for_one() {
         assert!(figures.recall() >= 0.75, "{} misses too many: {figures}", code.name());
     }
     compare_with_page(&all);
+}
+
+#[test]
+fn in_front_of_a_real_server_every_double_holder_is_found_too_and_nobody_is_blamed_for_one() {
+    let redis = ServerProcess::redis(&["--save", ""]);
+    let (mut doubles, mut invented) = (0, Vec::new());
+    for seed in 1..=HISTORIES {
+        let history = history_in_front_of(seed, &redis);
+        let (found, told, blames) = found(&history);
+        let is_double = history.truth.contains(&Code::TwoHolders);
+        doubles += u32::from(is_double);
+        let shown = || format!("history {seed}: {:?}\n{told}{}", history.truth, lines_of(&history));
+        assert_eq!(found.contains(&Code::TwoHolders), is_double, "{}", shown());
+        if history.is_right && blames {
+            invented.push(shown());
+        }
+    }
+    assert!(doubles > 20, "only {doubles} histories have two holders");
+    assert!(invented.is_empty(), "{} right histories were blamed:\n{}", invented.len(), invented[0]);
 }
 
 impl Figures {

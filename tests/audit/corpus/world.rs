@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use redouble::internals::{Item, journal_of};
+use redouble::internals::{EventKind, Item, journal_of};
 use redouble::{Code, Server};
 
 use super::linear::{Op, Operation};
-use crate::story::until_closed;
+use crate::story::real_micros;
+use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{Dice, address, spawn_frozen};
+use crate::support::{Dice, address, spawn_frozen, wait_until};
 
 /// When every history begins, in milliseconds.
 const BEGIN: i64 = 1_700_000_000_000;
@@ -191,16 +192,39 @@ struct World {
     truth: BTreeSet<Code>,
     operations: Vec<Operation>,
     tokens: u64,
+    behind: Option<Behind>,
+}
+
+/// The real server behind redouble. Its clock cannot be moved, so its keys grow old by command.
+struct Behind {
+    wire: Wire,
+    /// How far the time of the history is ahead of the real one from when on, in microseconds.
+    shifts: Vec<(i64, i64)>,
+    /// The deadlines that there were, in milliseconds. The time never stops near one of them, where the real time that passes
+    /// would decide.
+    instants: BTreeSet<i64>,
 }
 
 /// Plays the history with this seed.
 pub fn history(seed: u64) -> History {
-    let mut dice = Dice::new(seed);
     let server = spawn_frozen();
+    assert_eq!(Wire::connect(address(&server)).ask(&format!("REDOUBLE CLOCK SET {BEGIN}")), Frame::status("OK"));
+    play(seed, server, None)
+}
+
+/// Plays the history with this seed in front of a real server.
+pub fn history_in_front_of(seed: u64, redis: &ServerProcess) -> History {
+    let server = Server::builder().upstream(redis.url()).spawn().expect("redouble starts");
+    let mut wire = Wire::connect(redis.address());
+    assert_eq!(wire.ask("FLUSHALL"), Frame::status("OK"));
+    let shifts = vec![(0, BEGIN * 1000 - real_micros())];
+    play(seed, server, Some(Behind { wire, shifts, instants: BTreeSet::new() }))
+}
+
+fn play(seed: u64, server: Server, behind: Option<Behind>) -> History {
+    let mut dice = Dice::new(seed);
     let mut driver = Wire::connect(address(&server));
-    for line in [format!("REDOUBLE CLOCK SET {BEGIN}"), "REDOUBLE JOURNAL ON".to_owned()] {
-        assert_eq!(driver.ask(&line), Frame::status("OK"));
-    }
+    assert_eq!(driver.ask("REDOUBLE JOURNAL ON"), Frame::status("OK"));
     let is_right = dice.below(4) == 0;
     let stamps = dice.below(2) == 0;
     let is_bare = dice.below(2) == 0;
@@ -236,6 +260,7 @@ pub fn history(seed: u64) -> History {
         truth: BTreeSet::new(),
         operations: Vec::new(),
         tokens: seed << 20,
+        behind,
     };
     for (number, program) in programs.into_iter().enumerate() {
         let name = format!("C{}", number + 1);
@@ -254,10 +279,37 @@ pub fn history(seed: u64) -> History {
     let steps = 40 + world.dice.below(120);
     for _ in 0..steps {
         world.go();
+        world.keep_time();
     }
     world.end();
-    let items = journal_of(&world.server);
+    if world.behind.is_some() {
+        // The last line says when the history ended. Of the embedded server, the moves of its clock say that.
+        world.keep_time();
+        assert_eq!(world.driver.ask("PING"), Frame::status("PONG"));
+    }
+    let mut items = journal_of(&world.server);
+    world.behind.iter().for_each(|behind| behind.tell_time(&mut items));
     History { items, truth: world.truth, operations: world.operations, is_right }
+}
+
+/// How many connections have ended.
+fn ended(server: &Server) -> usize {
+    let is_end = |item: &&Item| matches!(item, Item::Event(event) if event.kind == EventKind::Closed);
+    journal_of(server).iter().filter(is_end).count()
+}
+
+impl Behind {
+    /// Gives the lines the times of the history.
+    fn tell_time(&self, items: &mut [Item]) {
+        for item in items {
+            let (at, real) = match item {
+                Item::Command(entry) => (&mut entry.at, entry.real),
+                Item::Event(event) => (&mut event.at, event.real),
+            };
+            let shift = self.shifts.iter().rev().find(|(since, _)| *since <= real);
+            *at = real + shift.map_or(0, |(_, shift)| *shift);
+        }
+    }
 }
 
 impl World {
@@ -278,8 +330,23 @@ impl World {
     }
 
     fn advance(&mut self, by: i64) {
-        assert_eq!(self.driver.ask(&format!("REDOUBLE CLOCK ADVANCE {by}ms")), Frame::status("OK"));
-        self.now += by;
+        match &self.behind {
+            None => {
+                assert_eq!(self.driver.ask(&format!("REDOUBLE CLOCK ADVANCE {by}ms")), Frame::status("OK"));
+                self.now += by;
+            }
+            Some(behind) => {
+                self.now += by;
+                while behind.instants.range(self.now - 100..=self.now + 100).next().is_some() {
+                    self.now += 200;
+                }
+            }
+        }
+        let is_gone =
+            self.there.as_ref().is_some_and(|there| there.deadline.is_some_and(|deadline| self.now > deadline));
+        if let Some(behind) = self.behind.as_mut().filter(|_| is_gone) {
+            behind.wire.ask(&format!("DEL {LOCK}"));
+        }
         if let Some(there) = self.there.take_if(|there| there.deadline.is_some_and(|deadline| self.now > deadline))
             && there.is_unheard
         {
@@ -290,6 +357,32 @@ impl World {
                 self.clients[who].expired = true;
                 self.end_belief(who);
             }
+        }
+    }
+
+    /// Lets the keys of the real server live as long as in the history.
+    fn keep_time(&mut self) {
+        let Some(behind) = &mut self.behind else { return };
+        let deadline = self.there.as_ref().and_then(|there| there.deadline);
+        if let Some(deadline) = deadline {
+            behind.wire.ask(&format!("PEXPIRE {LOCK} {}", deadline - self.now));
+        }
+        let beliefs = self.clients.iter().filter_map(|client| client.belief?.until);
+        let stamps = self.clients.iter().filter_map(|client| client.token.parse().ok());
+        let awaited = self.clients.iter().filter_map(|client| match client.phase {
+            Phase::Awaiting { until, .. } => Some(until),
+            _ => None,
+        });
+        behind.instants.extend(deadline.into_iter().chain(beliefs).chain(stamps).chain(awaited));
+        let real = real_micros();
+        behind.shifts.push((real, self.now * 1000 - real));
+    }
+
+    /// How a pattern names a client. Its number is not the one that a real server behind gives it.
+    fn selector(&mut self, who: usize) -> String {
+        match self.behind {
+            None => format!("client {}", self.clients[who].wire.ask("CLIENT ID").integer()),
+            Some(_) => format!("client {}", self.clients[who].name),
         }
     }
 
@@ -425,8 +518,8 @@ impl World {
 
     /// The reply to the command that takes the lock is lost.
     fn lose(&mut self, who: usize, line: &str, after_loss: AfterLoss, deadline: Option<i64>) {
-        let id = self.clients[who].wire.ask("CLIENT ID").integer();
-        let armed = self.driver.ask(&format!("REDOUBLE FAULT ADD lost client {id} times 1 close-after"));
+        let client = self.selector(who);
+        let armed = self.driver.ask(&format!("REDOUBLE FAULT ADD lost {client} times 1 close-after"));
         assert_eq!(armed, Frame::status("OK"));
         let words: Vec<&str> = line.split(' ').collect();
         self.clients[who].wire.send(&request(&words));
@@ -458,8 +551,8 @@ impl World {
 
     /// The reply is on its way for a while.
     fn hold_back(&mut self, who: usize, line: &str, until: i64) {
-        let id = self.clients[who].wire.ask("CLIENT ID").integer();
-        let gate = self.driver.ask(&format!("REDOUBLE GATE ADD held-{who} on SET client {id} after timeout 1h"));
+        let client = self.selector(who);
+        let gate = self.driver.ask(&format!("REDOUBLE GATE ADD held-{who} on SET {client} after timeout 1h"));
         assert_eq!(gate, Frame::status("OK"));
         let words: Vec<&str> = line.split(' ').collect();
         self.clients[who].wire.send(&request(&words));
@@ -563,13 +656,13 @@ impl World {
         match release {
             Release::Never => {
                 self.clients[who].phase = Phase::Gone;
-                let id = self.clients[who].wire.ask("CLIENT ID").integer();
+                let before = ended(&self.server);
                 if self.owner() == Some(who) && self.clients[who].belief.is_some() {
                     self.truth.insert(Code::HeldAtDisconnect);
                 }
                 self.clients[who].wire.finish_sending();
                 self.clients[who].wire.read_to_end();
-                until_closed(&self.server, id);
+                wait_until("the end of a connection", || ended(&self.server) > before);
                 self.end_belief(who);
             }
             Release::Script => {
