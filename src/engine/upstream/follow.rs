@@ -190,18 +190,19 @@ impl FollowedState {
         queue
             .map(|queued| {
                 let channels = queued.words.as_words().len().saturating_sub(1);
-                let (kind, confirmations) = match Follows::of(&queued.row.spec.name.to_ascii_lowercase()) {
+                let confirmations = match Follows::of(&queued.row.spec.name.to_ascii_lowercase()) {
                     Follows::Subscribe(kind) => {
                         listened[kind as usize] += channels;
-                        (kind, channels)
+                        channels
                     }
-                    Follows::Unsubscribe(kind) if channels == 0 => (kind, listened[kind as usize].max(1)),
-                    Follows::Unsubscribe(kind) => (kind, channels),
+                    Follows::Unsubscribe(kind) => {
+                        let listened = &mut listened[kind as usize];
+                        let confirmations = if channels == 0 { (*listened).max(1) } else { channels };
+                        *listened = listened.saturating_sub(confirmations);
+                        confirmations
+                    }
                     _ => return 0,
                 };
-                if matches!(Follows::of(&queued.row.spec.name.to_ascii_lowercase()), Follows::Unsubscribe(_)) {
-                    listened[kind as usize] = listened[kind as usize].saturating_sub(confirmations);
-                }
                 confirmations.saturating_sub(1)
             })
             .sum()

@@ -12,16 +12,14 @@ mod record;
 
 use std::future::Future;
 use std::pin::Pin;
-
-use super::{Engine, Resolved};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
-use super::{is_exec, keys, transaction};
+use super::{Engine, Resolved, is_exec, keys, transaction};
 use crate::clients::session::Session;
 use crate::insight::scripts::ScriptKnowledge;
 use crate::powers::{Hook, Outcome};
-use crate::protocol::{OwnedWords, Words};
+use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table};
 
 pub use follow::{FollowedState, Follows, Heard, is_error, replies_after};
@@ -58,13 +56,6 @@ impl Upstream {
             }
             follows[id.index()] = Follows::of(&name);
         }
-        for row in table.rows() {
-            if let Some(resolved) = table.row_of([row.name].into_iter().collect::<OwnedWords>().as_words())
-                && row.kind == CommandKind::Blocking
-            {
-                follows[resolved.id.index()] = Follows::Blocking;
-            }
-        }
         Self { follows: follows.into(), wipe, key_order: KeyOrder::default(), scripts: OnceLock::new() }
     }
 }
@@ -73,6 +64,9 @@ impl Engine {
     /// What the front has to know of a command of this row.
     #[inline]
     pub fn follows(&self, resolved: &Resolved) -> Follows {
+        if resolved.row.spec.kind == CommandKind::Blocking {
+            return Follows::Blocking;
+        }
         let upstream = self.backend.upstream();
         upstream.and_then(|upstream| upstream.follows.get(resolved.row.id.index())).copied().unwrap_or_default()
     }

@@ -195,8 +195,7 @@ impl ProxyConnection {
     /// Begins with what the address of the server says.
     fn begin(&mut self, scratch: &mut Scratch) {
         let target = Arc::clone(&self.target);
-        if let Some(password) = target.password() {
-            let words: Vec<&[u8]> = [Some(&b"AUTH"[..]), target.user(), Some(password)].into_iter().flatten().collect();
+        if let Some(words) = target.authentication() {
             self.send_own(Own::Auth, &words, scratch);
         }
         if let Some(database) = target.database().filter(|database| *database != 0) {

@@ -28,8 +28,7 @@ impl ControlConnection {
     pub(super) async fn open(target: &Target) -> Result<Self, String> {
         let stream = target.connect().await.map_err(|error| format!("cannot connect to {error}"))?;
         let mut connection = Self { stream, read: Vec::new() };
-        if let Some(password) = target.password() {
-            let words: Vec<&[u8]> = [Some(&b"AUTH"[..]), target.user(), Some(password)].into_iter().flatten().collect();
+        if let Some(words) = target.authentication() {
             connection.run(&words).await?;
         }
         Ok(connection)

@@ -107,6 +107,12 @@ impl Target {
         self.address.to_string()
     }
 
+    /// The words of AUTH, if the URL has a password.
+    pub fn authentication(&self) -> Option<Vec<&[u8]>> {
+        let password = self.password()?;
+        Some([Some(&b"AUTH"[..]), self.user(), Some(password)].into_iter().flatten().collect())
+    }
+
     /// The user of AUTH; without one, it takes the password alone.
     pub fn user(&self) -> Option<&[u8]> {
         self.user.as_deref()
