@@ -6,6 +6,7 @@ use redouble::internals::{
     MonitorReader, MonitoredScripts, OwnedWords, Protocol, ScriptCall, ScriptKnowledge, ScriptRun, command_table,
 };
 
+use crate::bytes;
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire};
 
@@ -363,21 +364,6 @@ const REPLY_IS_NOT_ENOUGH: [&str; 7] = [
 
 /// `{token = "mine", ttl = 9000}` in MessagePack.
 const PACKED: &[u8] = b"\x82\xa5token\xa4mine\xa3ttl\xcd\x23\x28";
-
-fn bytes(frame: &Frame) -> Vec<u8> {
-    match frame {
-        Frame::Status(text) => [b"+", text.as_slice(), b"\r\n"].concat(),
-        Frame::Error(text) => [b"-", text.as_slice(), b"\r\n"].concat(),
-        Frame::Integer(number) => format!(":{number}\r\n").into_bytes(),
-        Frame::Bulk(text) => [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat(),
-        Frame::NullBulk => b"$-1\r\n".to_vec(),
-        Frame::Null => b"_\r\n".to_vec(),
-        Frame::Array(items) => {
-            [format!("*{}\r\n", items.len()).into_bytes(), items.iter().flat_map(bytes).collect()].concat()
-        }
-        other => panic!("{other:?}"),
-    }
-}
 
 fn words(script: &Script) -> Vec<Vec<u8>> {
     let count = script.keys.len().to_string();

@@ -5,6 +5,7 @@ use redouble::Profile;
 use redouble::Server;
 use redouble::internals::{OwnedWords, Protocol, ScriptCall, ScriptKnowledge, ScriptRun, command_table};
 
+use crate::bytes;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{Dice, address, spawn_frozen};
 
@@ -245,24 +246,6 @@ fn random_data(random: &mut Dice) -> Vec<String> {
         commands.push(forms[random.below(forms.len())].replace('K', key).replace('V', value));
     }
     commands
-}
-
-/// A reply as it was on the wire.
-fn bytes(frame: &Frame) -> Vec<u8> {
-    match frame {
-        Frame::Status(text) => [b"+", text.as_slice(), b"\r\n"].concat(),
-        Frame::Error(text) => [b"-", text.as_slice(), b"\r\n"].concat(),
-        Frame::Integer(number) => format!(":{number}\r\n").into_bytes(),
-        Frame::Bulk(text) => [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat(),
-        Frame::NullBulk => b"$-1\r\n".to_vec(),
-        Frame::NullArray => b"*-1\r\n".to_vec(),
-        Frame::Array(items) => {
-            let items: Vec<u8> = items.iter().flat_map(bytes).collect();
-            let count = if let Frame::Array(items) = frame { items.len() } else { 0 };
-            [format!("*{count}\r\n").as_bytes(), &items].concat()
-        }
-        other => panic!("not a RESP2 reply: {other:?}"),
-    }
 }
 
 struct World {
