@@ -32,6 +32,7 @@ use crate::base::log::Log;
 use crate::base::profile::{Profile, Since};
 use crate::clients::acl::{self, Acl};
 use crate::clients::config::{Config, Settings};
+use crate::clients::deployment::Deployment;
 use crate::clients::fleet::Fleet;
 use crate::clients::latency::LatencyMonitor;
 use crate::clients::pubsub::PubSub;
@@ -60,10 +61,11 @@ pub use reload::Reload;
 pub use replica::Primary;
 
 /// What the commands of the test powers have to know of a real server behind this one.
-#[derive(Debug)]
 pub struct UpstreamInfo {
-    /// Its host and port, or the path of its socket.
+    /// Its host and port, or the path of its socket; of a deployment what the command line says.
     pub address: String,
+    /// The nodes, if it is a Cluster or a Sentinel set.
+    pub deployment: Option<Arc<Deployment>>,
     /// Whether its data may be deleted.
     pub is_disposable: bool,
     /// Whether commands wait for each other, so that their order on each key is known exactly.

@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod call_stats;
 pub mod config;
+pub mod deployment;
 pub mod fleet;
 pub mod histogram;
 pub mod instance;

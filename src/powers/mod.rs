@@ -10,6 +10,7 @@ mod fault;
 mod gate;
 mod journal;
 mod line;
+mod node_info;
 mod pattern;
 mod wait_queue;
 
@@ -33,6 +34,7 @@ pub use journal::{
 #[cfg(feature = "internals")]
 pub use journal::{MonitorLine, MonitorSource};
 pub use line::line_of;
+pub use node_info::{NodeInfo, NodeRole};
 pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 

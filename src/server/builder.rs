@@ -417,6 +417,7 @@ impl Builder {
                 }
                 instance.upstream = Some(UpstreamInfo {
                     address: target.address(),
+                    deployment: None,
                     is_disposable,
                     keeps_order: keeps_order.into(),
                     monitors_scripts: monitors_scripts && !target.is_socket(),

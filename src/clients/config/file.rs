@@ -196,7 +196,11 @@ impl Loader {
             self.save_seen = true;
         }
         // Each occurrence adds to the previous ones.
-        if matches!(row.name, "load" | "upstream" | "locks" | "not-locks" | "audit-allow") && !before.is_empty() {
+        if matches!(
+            row.name,
+            "load" | "upstream" | "upstream-cluster" | "upstream-sentinel" | "locks" | "not-locks" | "audit-allow"
+        ) && !before.is_empty()
+        {
             value = [before.as_slice(), &value].join(&b' ');
         }
         store(&mut stored, &self.config.live, place, value);

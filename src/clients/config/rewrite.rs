@@ -81,7 +81,7 @@ fn lines_of(row: &Directive, value: &[u8], profile: &Profile) -> Vec<Vec<u8>> {
     match (&row.kind, row.name) {
         (_, "save") if !words.is_empty() => words.chunks(2).map(|pair| line(&pair.join(&b' '))).collect(),
         (_, "client-output-buffer-limit") => words.chunks(4).map(|group| line(&buffer_limit(group))).collect(),
-        (_, "load" | "upstream") => {
+        (_, "load" | "upstream" | "upstream-cluster" | "upstream-sentinel") => {
             split_line(value).unwrap_or_default().iter().map(|path| line(&quote(path))).collect()
         }
         (SettingKind::Memory { .. } | SettingKind::MemoryOrPercent, _) => vec![line(&memory(value))],

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::clients::acl::User;
+use crate::clients::deployment::DeploymentNode;
 use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{ViewStats, Watch};
 use crate::protocol::{OwnedWords, Protocol};
@@ -29,6 +30,8 @@ pub use tracking::{Choice, SessionTracking, TrackingMode};
 pub struct Session {
     /// What other connections see of this one.
     pub client: Arc<Client>,
+    /// The node of the deployment that it is connected to through this server.
+    pub node: Option<Arc<DeploymentNode>>,
     pub db: u32,
     pub protocol: Protocol,
     /// The client's user: the default user, until it authenticates as another.
@@ -138,6 +141,7 @@ impl Session {
         client.labels().user = Some(Arc::clone(user));
         Self {
             client,
+            node: None,
             db: 0,
             protocol: Protocol::Resp2,
             user: Arc::clone(user),
