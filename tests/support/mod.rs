@@ -10,6 +10,7 @@
 
 pub mod both_backends;
 pub mod certificates;
+pub mod deployments;
 pub mod no_harness;
 pub mod process;
 pub mod scripted;

@@ -1,0 +1,139 @@
+//! Real deployments, directly and through redouble: Clusters of six nodes, and sets of three Sentinels, a master and two
+//! replicas. What clients get directly, they must get through redouble, also while nodes fail over and slots move.
+//!
+//! ```text
+//! cargo test --test deployments -- --all                   all programs and stories
+//! cargo test --test deployments -- --only ioredis          those whose names begin so
+//! cargo test --test deployments -- --only ioredis --side direct  only directly; --side through
+//! ```
+//!
+//! A program prints what its operations answered, and writes while the deployment changes. The run fails if the two
+//! transcripts differ, if a write that was acknowledged is lost or a write is there twice through redouble and not directly,
+//! or if a connection of the program's own reaches a node.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod front;
+#[expect(dead_code, reason = "these programs have packages of their own")]
+#[path = "../locks/packages.rs"]
+mod packages;
+mod programs;
+mod redis_rs;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use programs::{Outcome, PROGRAMS, Program, install, play};
+use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
+
+/// How many deployments there are at once.
+const AT_ONCE: usize = 3;
+
+/// The sides that `--side` names.
+const SIDES: [&str; 2] = ["direct", "through"];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if let (Some("--program"), Some(name)) = (arguments.next().as_deref(), arguments.next()) {
+        return exit_code(&name, redis_rs::run(&name).map(|()| true).map_err(|error| error.to_string()));
+    }
+    no_harness::check();
+    exit_code("deployments", Options::of_process("deployments", "--only").and_then(run))
+}
+
+fn run(options: Options) -> Result<bool, String> {
+    if !options.all && options.named.is_empty() {
+        println!("deployments: run by `make deployments`");
+        return Ok(true);
+    }
+    let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+    if let Some(name) = options.named.iter().find(|name| !known.iter().any(|known| known.starts_with(*name))) {
+        return Err(unknown("program or story", name, &known));
+    }
+    if let Some(side) = options.sides.iter().find(|side| !SIDES.contains(&side.as_str())) {
+        return Err(unknown("side", side, &SIDES));
+    }
+    let is_wanted = |name: &str| options.named.is_empty() || options.named.iter().any(|wanted| name.starts_with(wanted));
+    let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
+    for program in &programs {
+        install(program.language)?;
+    }
+    let sides: Vec<&str> =
+        SIDES.into_iter().filter(|side| options.sides.is_empty() || options.sides.iter().any(|wanted| wanted == side)).collect();
+    let jobs = programs.iter().flat_map(|program| sides.iter().map(move |side| (1, (*program, *side))));
+    let outcomes = run_jobs(AT_ONCE, jobs, |_, (program, side)| {
+        let outcome = guarded(|| play(program, side == "through"));
+        println!("{} {side}: {}", program.name, outcome.as_ref().map_or("no result", |_| "done"));
+        outcome
+    });
+    let mut tally = Tally::default();
+    let mut rows = vec![["program", "side", "writes", "unknown", "lost", "twice", "own connections", "clients seen"].map(str::to_owned).to_vec()];
+    for (program, outcomes) in programs.iter().zip(outcomes.chunks(sides.len())) {
+        for (side, outcome) in sides.iter().zip(outcomes) {
+            rows.push(row(program, side, outcome));
+        }
+        tally.count(program.name, &complaints(&sides, outcomes));
+    }
+    println!("\n{}", table(&rows, &[2, 3, 4, 5, 6, 7]));
+    Ok(tally.close())
+}
+
+/// Runs a part; its panic is its error.
+fn guarded<T>(part: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(part)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default())
+    })
+}
+
+fn row(program: &Program, side: &str, outcome: &Result<Outcome, String>) -> Vec<String> {
+    let mut row = vec![program.name.to_owned(), side.to_owned()];
+    match outcome {
+        Err(_) => row.extend(["no result", "", "", "", "", ""].map(str::to_owned)),
+        Ok(outcome) => {
+            let seen = &outcome.seen;
+            let numbers =
+                [outcome.written, outcome.unknown, outcome.lost.len(), outcome.doubled.len(), seen.own.len(), seen.clients];
+            row.extend(numbers.map(|number| number.to_string()));
+        }
+    }
+    row
+}
+
+fn complaints(sides: &[&str], outcomes: &[Result<Outcome, String>]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (side, outcome) in sides.iter().zip(outcomes) {
+        match outcome {
+            Err(reason) => complaints.push(format!("no result {side}: {reason}")),
+            Ok(Outcome { seen, .. }) if *side == "direct" => {
+                // Who sees nothing here would see nothing through redouble, either.
+                if seen.own.is_empty() {
+                    complaints.push(format!("no connection of the program was seen in {} looks", seen.looks));
+                }
+                complaints.extend(seen.strangers.iter().map(|line| format!("directly, a stranger at a node: {line}")));
+            }
+            Ok(Outcome { seen, .. }) => {
+                complaints.extend(seen.own.iter().map(|line| format!("past redouble: {line}")));
+                complaints.extend(seen.strangers.iter().map(|line| format!("a stranger at a node: {line}")));
+            }
+        }
+    }
+    if let [Ok(direct), Ok(through)] = outcomes {
+        for (number, (there, here)) in direct.transcript.iter().zip(&through.transcript).enumerate() {
+            if there != here {
+                complaints.push(format!("line {}, direct: {there}\n  through: {here}", number + 1));
+            }
+        }
+        if direct.transcript.len() != through.transcript.len() {
+            complaints.push(format!("{} lines direct, {} through", direct.transcript.len(), through.transcript.len()));
+        }
+        for (name, there, here) in [("lost", &direct.lost, &through.lost), ("twice", &direct.doubled, &through.doubled)] {
+            if here.len() > there.len() {
+                complaints.push(format!("{name}: {} direct, {} through: {}", there.len(), here.len(), here.join("; ")));
+            }
+        }
+    }
+    complaints
+}
