@@ -55,30 +55,40 @@ impl Watch {
 
 fn look(ports: &[u16], program: u32, known: &[u32], seen: &mut Seen) {
     seen.looks += 1;
-    let connections = connections();
-    for process in family(program) {
-        let sockets = sockets(process);
-        for ((_, peer), inode) in &connections {
-            if ports.contains(peer) && sockets.contains(inode) {
-                seen.own.insert(format!("process {process} at port {peer} (socket {inode})"));
-            }
-        }
+    // Some clients connect anew for nearly every command, so a single look would miss them.
+    for _ in 0..5 {
+        let own = |program| family(program).into_iter().flat_map(sockets);
+        let before: Vec<u64> = own(program).collect();
+        let connections = connections();
+        let own: BTreeSet<u64> = own(program).chain(before).collect();
+        let at_nodes = connections.iter().filter(|((_, peer), inode)| ports.contains(peer) && own.contains(inode));
+        seen.own.extend(at_nodes.map(|((local, peer), _)| format!("from port {local} to the node at {peer}")));
     }
     // The lists come before the sockets, so a connection that is gone by then has no socket any more.
-    let lists: Vec<(u16, Vec<String>)> = ports.iter().filter_map(|port| Some((*port, client_list(*port)?))).collect();
+    let lists: Vec<(u16, Vec<String>)> = ports.iter().map(|port| (*port, client_list(*port).unwrap_or_default())).collect();
     let connections = self::connections();
-    let owned: BTreeSet<u64> = known.iter().flat_map(|process| sockets(*process)).collect();
+    let owned: BTreeSet<u64> = known.iter().flat_map(|process| family(*process)).flat_map(sockets).collect();
     for (port, lines) in lists {
         for line in lines {
             seen.clients += 1;
             let peer = line.split(' ').find_map(|field| field.strip_prefix("addr="));
-            let peer = peer.and_then(|address| address.parse::<SocketAddr>().ok());
-            let Some(inode) = peer.and_then(|address| connections.get(&(address.port(), port))) else { continue };
-            if *inode != 0 && !owned.contains(inode) {
+            let Some(peer) = peer.and_then(|address| address.parse::<SocketAddr>().ok()) else { continue };
+            let inode = connections.get(&(peer.port(), port));
+            if inode.is_some_and(|inode| !owned.contains(inode)) && !is_known(peer.port(), port, known) {
                 seen.strangers.insert(format!("port {port}: {line}"));
             }
         }
     }
+}
+
+/// Whether the end of a connection belongs to one of the processes, or the connection has ended.
+fn is_known(local: u16, peer: u16, known: &[u32]) -> bool {
+    let is_owned = |inode: &u64| known.iter().flat_map(|process| family(*process)).any(|process| sockets(process).contains(inode));
+    // A connection that ended between the two looks is in the table and has no owner any more.
+    (0..3).any(|_| match connections().get(&(local, peer)).copied() {
+        None | Some(0) => true,
+        Some(inode) => is_owned(&inode),
+    })
 }
 
 /// The lines of a node's CLIENT LIST, if it answers.
@@ -94,7 +104,9 @@ fn connections() -> BTreeMap<(u16, u16), u64> {
     let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
     let mut found = BTreeMap::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        for line in fs::read_to_string(file).unwrap_or_default().lines().skip(1) {
+        let table = fs::read_to_string(file).unwrap_or_default();
+        // 06 is TIME_WAIT. There can be tens of thousands.
+        for line in table.lines().skip(1).filter(|line| !line.contains(" 06 ")) {
             let words: Vec<&str> = line.split_whitespace().collect();
             // 01 is ESTABLISHED, 08 CLOSE_WAIT: the node has closed it, and its end here is still open.
             let [_, local, peer, "01" | "08", _, _, _, _, _, inode, ..] = words[..] else { continue };

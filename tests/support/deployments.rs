@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::Deadline;
-use super::wire::{Frame, Wire};
+use super::wire::{Frame, Wire, request};
 
 /// The number of hash slots of every Cluster.
 pub const SLOTS: u16 = 16_384;
@@ -141,9 +141,18 @@ impl Node {
         wire
     }
 
-    /// Sends one command on a connection of its own.
+    /// Sends one command on a connection of its own, again if that is closed: a Sentinel closes the connections to a node whose
+    /// role it changes.
     pub fn ask(&self, line: &str) -> Frame {
-        self.wire().ask(line)
+        let deadline = Deadline::start();
+        loop {
+            let mut wire = self.wire();
+            wire.send(&request(&line.split_whitespace().collect::<Vec<_>>()));
+            match wire.read() {
+                Ok(reply) => return reply,
+                Err(error) => look_again(&deadline, format_args!("a reply of port {} to {line}: {error}", self.port)),
+            }
+        }
     }
 
     /// Sends one command that must not fail.
@@ -193,19 +202,29 @@ impl Node {
         text.lines().filter_map(|line| Some((field(line)?, line.to_owned()))).collect()
     }
 
-    /// Holds all writes of clients back until the replicas have those before, so that a failover loses none.
+    /// Holds all writes of clients back until the replicas have those before, so that killing it loses none. A Sentinel
+    /// publishes here, too, and waits as well: it may not be held for long.
     pub fn hold_writes(&self) {
-        let mut wire = self.wire();
-        assert_eq!(wire.ask("CLIENT PAUSE 60000 WRITE"), Frame::status("OK"));
+        self.must("CLIENT PAUSE 60000 WRITE");
+        self.until_replicated();
+    }
+
+    /// Refuses all writes of clients, and waits until the replicas have those before.
+    pub fn refuse_writes(&self) {
+        self.must("CONFIG SET min-replicas-to-write 100");
+        self.until_replicated();
+    }
+
+    fn until_replicated(&self) {
         let deadline = Deadline::start();
         loop {
-            let text = wire.ask("INFO replication").text();
+            let text = self.ask("INFO replication").text();
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
             let offset = field("master_repl_offset:");
-            let replicas: Vec<&str> = text.lines().filter(|line| line.starts_with("slave")).collect();
-            let has_all = |line: &&str| line.split(',').any(|field| field.strip_prefix("offset=") == Some(&offset));
-            let online: Vec<&str> = replicas.into_iter().filter(|line| line.contains("state=online")).collect();
-            if !online.is_empty() && online.iter().all(has_all) {
+            let is_online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
+            let mut online = text.lines().filter(is_online).peekable();
+            let has_all = |line: &str| line.split(',').any(|field| field.strip_prefix("offset=") == Some(&offset));
+            if online.peek().is_some() && online.all(has_all) {
                 return;
             }
             look_again(&deadline, format_args!("the replicas of port {} to have all: {text}", self.port));
@@ -602,7 +621,7 @@ impl SentinelSet {
     /// Makes a replica the master, as an operator does it, and returns its port. No write is lost.
     pub fn fail_over(&self) -> u16 {
         let before = self.master();
-        self.at(before).hold_writes();
+        self.at(before).refuse_writes();
         let deadline = Deadline::start();
         loop {
             let reply = self.sentinels[0].ask(&format!("SENTINEL FAILOVER {}", Self::SERVICE));
@@ -616,8 +635,7 @@ impl SentinelSet {
         while self.at(before).info("INFO replication", "role") != "slave" {
             look_again(&deadline, "the former master to follow the new one");
         }
-        // Its clients were paused, and are gone.
-        self.at(before).must("CLIENT UNPAUSE");
+        self.at(before).must("CONFIG SET min-replicas-to-write 0");
         after
     }
 

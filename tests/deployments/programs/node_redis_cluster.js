@@ -53,7 +53,7 @@ const operations = async (client) => {
   show("release", [await release("other"), await release("token")]);
   show("nodes known", [...client.nodeByAddress.keys()].every((address) => isKnown(...address.split(":"))));
   const node = await client.nodeClient(client.masters[0]);
-  const shards = await node.clusterShards();
+  const shards = await node.sendCommand(["CLUSTER", "SHARDS"]);
   show("shards known", [shards.length, shards.every((shard) => shard.nodes.every((one) => isKnown(one.ip, one.port)))]);
 };
 

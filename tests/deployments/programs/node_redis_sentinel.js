@@ -15,24 +15,20 @@ const connected = async () => {
 };
 
 const operations = async (client) => {
-  const set = await Promise.all(numbers.map((number) => client.set(`key:${number}`, number)));
-  show("set", set.every((answer) => answer === "OK"));
+  for (const number of numbers) await client.set(`key:${number}`, number);
+  show("set", await client.mGet(["key:0", "key:199", "none"]));
   show("incr", [await client.incr("counter"), await client.incrBy("counter", 41), await client.append("text", "abc")]);
   show("hash", [await client.hSet("hash", { a: 1, b: 2 }), await client.hGetAll("hash")]);
   show("wrong type", await errorOf(() => client.lPush("hash", "1")));
   show("transaction", await client.multi().set("a", 1).incr("a").lRange("none", 0, -1).exec());
   show("eval", await client.eval("return {KEYS[1], ARGV[1], redis.call('GET', KEYS[1])}", { keys: ["counter"], arguments: ["x"] }));
   show("nothing to pop", await client.blPop("queue", 0.2));
-  const popped = client.blPop("queue", 10);
+  const another = await connected();
+  const popped = another.blPop("queue", 10);
   await after(200);
   await client.rPush("queue", "element");
   show("pop", await popped);
-  let hear;
-  const heard = new Promise((resolve) => (hear = resolve));
-  await client.subscribe("news", (...message) => hear(message));
-  show("publish", await client.publish("news", "hello"));
-  show("message", await heard);
-  await client.unsubscribe("news");
+  await another.destroy();
   const lock = (token) => client.set("lock", token, { NX: true, PX: 30000 });
   show("lock", [await lock("token"), await lock("other")]);
   const release = (token) => client.eval(RELEASE, { keys: ["lock"], arguments: [token] });
@@ -51,7 +47,7 @@ run(async () => {
     await client.rPush(key, String(number));
     await client.incr(`n${key}`);
   });
-  const got = await Promise.all(numbers.map((number) => client.get(`key:${number}`)));
+  const got = await client.mGet(numbers.map((number) => `key:${number}`));
   show("get", got.every((answer, number) => answer === String(number)));
   show("values", [await client.get("counter"), await client.hGetAll("hash"), await client.get("a")]);
 });

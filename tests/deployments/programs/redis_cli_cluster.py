@@ -46,7 +46,7 @@ written = [None] * WORKERS
 
 def work(worker):
     number, unknown = 0, []
-    process = redis_cli("--raw", stderr=subprocess.DEVNULL)
+    process = redis_cli("--raw", stderr=subprocess.STDOUT)
     while not is_over.is_set():
         number += 1
         key = f"w{worker}:{number % KEYS}"
@@ -63,7 +63,7 @@ def work(worker):
                 process.kill()
                 process.wait()
                 time.sleep(0.05)
-                process = redis_cli("--raw", stderr=subprocess.DEVNULL)
+                process = redis_cli("--raw", stderr=subprocess.STDOUT)
                 break
         if number % 200 == 0:
             print(".", flush=True)

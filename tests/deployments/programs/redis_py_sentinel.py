@@ -88,11 +88,14 @@ events.subscribe("+switch-master")
 load(write)
 now = sentinel.discover_master(SERVICE)
 switches = []
-while len(switches) < 2:
-    message = events.get_message(timeout=20)
-    if message["type"] == "message":
+for _ in range(100):
+    message = events.get_message(timeout=0.2)
+    if message and message["type"] == "message":
         name, old_host, old_port, new_host, new_port = message["data"].split()
         switches.append(((old_host, int(old_port)), (new_host, int(new_port))))
+    if len(switches) == 2:
+        break
+show("switches", len(switches))
 show("switched", [switches[0][0] == before, switches[0][1] == switches[1][0], switches[1][1] == now])
 show("get", [master.get(f"key:{number}") for number in range(50)] == [str(number) for number in range(50)])
 show("values", [master.get("counter"), master.hgetall("hash"), master.get("a"), master.get("scripted")])

@@ -8,8 +8,8 @@ from common import PROTOCOL, RELEASE, SERVICE, addresses, error_of_async, load_a
 
 
 async def operations(sentinel, master, replica):
-    answers = await asyncio.gather(*(master.set(f"key:{number}", number) for number in range(200)))
-    show("set", answers == [True] * 200)
+    answers = await asyncio.gather(*(master.set(f"key:{number}", number) for number in range(50)))
+    show("set", answers == [True] * 50)
     show("incr", [await master.incr("counter"), await master.incrby("counter", 41)])
     show("hash", [await master.hset("hash", mapping={"a": 1, "b": 2}), await master.hgetall("hash")])
     show("wrong type", await error_of_async(master.lpush("hash", 1)))
