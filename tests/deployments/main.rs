@@ -14,18 +14,23 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
+mod bad_days;
+mod crawl;
 mod front;
 #[expect(dead_code, reason = "these programs have packages of their own")]
 #[path = "../locks/packages.rs"]
 mod packages;
 mod programs;
 mod redis_rs;
+mod stories;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use programs::{Outcome, PROGRAMS, Program, install, play};
+use stories::{STORIES, Story};
 use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
 
 /// How many deployments there are at once.
@@ -48,20 +53,24 @@ fn run(options: Options) -> Result<bool, String> {
         println!("deployments: run by `make deployments`");
         return Ok(true);
     }
-    let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+    let known: Vec<&str> =
+        PROGRAMS.iter().map(|program| program.name).chain(STORIES.iter().map(|story| story.name)).collect();
     if let Some(name) = options.named.iter().find(|name| !known.iter().any(|known| known.starts_with(*name))) {
         return Err(unknown("program or story", name, &known));
     }
     if let Some(side) = options.sides.iter().find(|side| !SIDES.contains(&side.as_str())) {
         return Err(unknown("side", side, &SIDES));
     }
-    let is_wanted = |name: &str| options.named.is_empty() || options.named.iter().any(|wanted| name.starts_with(wanted));
+    let is_wanted =
+        |name: &str| options.named.is_empty() || options.named.iter().any(|wanted| name.starts_with(wanted));
     let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
     for program in &programs {
         install(program.language)?;
     }
-    let sides: Vec<&str> =
-        SIDES.into_iter().filter(|side| options.sides.is_empty() || options.sides.iter().any(|wanted| wanted == side)).collect();
+    let sides: Vec<&str> = SIDES
+        .into_iter()
+        .filter(|side| options.sides.is_empty() || options.sides.iter().any(|wanted| wanted == side))
+        .collect();
     let jobs = programs.iter().flat_map(|program| sides.iter().map(move |side| (1, (*program, *side))));
     let outcomes = run_jobs(AT_ONCE, jobs, |_, (program, side)| {
         let outcome = guarded(|| play(program, side == "through"));
@@ -69,7 +78,11 @@ fn run(options: Options) -> Result<bool, String> {
         outcome
     });
     let mut tally = Tally::default();
-    let mut rows = vec![["program", "side", "writes", "unknown", "lost", "twice", "own connections", "clients seen"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["program", "side", "writes", "unknown", "lost", "twice", "own connections", "clients seen"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for (program, outcomes) in programs.iter().zip(outcomes.chunks(sides.len())) {
         for (side, outcome) in sides.iter().zip(outcomes) {
             rows.push(row(program, side, outcome));
@@ -81,7 +94,21 @@ fn run(options: Options) -> Result<bool, String> {
         }
         tally.count(program.name, &complaints(&sides, outcomes));
     }
-    println!("\n{}", table(&rows, &[2, 3, 4, 5, 6, 7]));
+    if sides.contains(&"through") {
+        let stories: Vec<&Story> = STORIES.iter().filter(|story| is_wanted(story.name)).collect();
+        let jobs = stories.iter().map(|story| (1, *story));
+        let results = run_jobs(AT_ONCE, jobs, |_, story| {
+            let result = guarded(story.play);
+            println!("{}: {}", story.name, if result.is_ok() { "ok" } else { "FAILED" });
+            result
+        });
+        for (story, result) in stories.iter().zip(results) {
+            tally.count(story.name, &result.err().into_iter().collect::<Vec<_>>());
+        }
+    }
+    if rows.len() > 1 {
+        println!("\n{}", table(&rows, &[2, 3, 4, 5, 6, 7]));
+    }
     Ok(tally.close())
 }
 
@@ -99,8 +126,14 @@ fn row(program: &Program, side: &str, outcome: &Result<Outcome, String>) -> Vec<
         Err(_) => row.extend(["no result", "", "", "", "", ""].map(str::to_owned)),
         Ok(outcome) => {
             let seen = &outcome.seen;
-            let numbers =
-                [outcome.written, outcome.unknown, outcome.lost.len(), outcome.doubled.len(), seen.own.len(), seen.clients];
+            let numbers = [
+                outcome.written,
+                outcome.unknown,
+                outcome.lost.len(),
+                outcome.doubled.len(),
+                seen.own.len(),
+                seen.clients,
+            ];
             row.extend(numbers.map(|number| number.to_string()));
         }
     }
@@ -134,7 +167,8 @@ fn complaints(sides: &[&str], outcomes: &[Result<Outcome, String>]) -> Vec<Strin
         if direct.transcript.len() != through.transcript.len() {
             complaints.push(format!("{} lines direct, {} through", direct.transcript.len(), through.transcript.len()));
         }
-        for (name, there, here) in [("lost", &direct.lost, &through.lost), ("twice", &direct.doubled, &through.doubled)] {
+        for (name, there, here) in [("lost", &direct.lost, &through.lost), ("twice", &direct.doubled, &through.doubled)]
+        {
             // A client that repeats what may have run does so directly, too.
             if there.is_empty() && !here.is_empty() {
                 complaints.push(format!("{name} through redouble, and not directly: {}", here.join("; ")));

@@ -189,7 +189,8 @@ pub fn play(program: &Program, through: bool) -> Result<Outcome, String> {
     }
     let (lost, doubled) = compare_writes(&deployment, &written);
     if let Some(front) = &front {
-        fs::write(logs.join(format!("{}-redouble.log", program.name)), front.log()).map_err(|error| error.to_string())?;
+        fs::write(logs.join(format!("{}-redouble.log", program.name)), front.log())
+            .map_err(|error| error.to_string())?;
     }
     let unknown = written.iter().map(|written| written.unknown.len()).sum();
     let written = written.iter().map(|written| written.last).sum();

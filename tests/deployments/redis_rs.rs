@@ -10,7 +10,9 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_read_routing::RandomReplicaStrategy;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
-use redis::{Cmd, ConnectionLike, FromRedisValue, ProtocolVersion, PushKind, RedisError, RedisResult, Script, Value, cmd};
+use redis::{
+    Cmd, ConnectionLike, FromRedisValue, ProtocolVersion, PushKind, RedisError, RedisResult, Script, Value, cmd,
+};
 
 const WORKERS: usize = 4;
 const KEYS: usize = 97;
@@ -36,7 +38,11 @@ fn addresses(name: &str) -> Vec<String> {
 }
 
 fn protocol() -> ProtocolVersion {
-    if std::env::var("PROTOCOL").is_ok_and(|version| version == "3") { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 }
+    if std::env::var("PROTOCOL").is_ok_and(|version| version == "3") {
+        ProtocolVersion::RESP3
+    } else {
+        ProtocolVersion::RESP2
+    }
 }
 
 fn cluster_builder() -> ClusterClientBuilder {
@@ -77,7 +83,17 @@ fn operations(connection: &mut impl ConnectionLike) {
     show("fields", ask::<Value>(connection, "HGETALL hash"));
     show("wrong type", ask::<Value>(connection, "LPUSH hash 1"));
     let mut transaction = redis::pipe();
-    transaction.atomic().cmd("SET").arg("{tag}a").arg(1).cmd("INCR").arg("{tag}a").cmd("LRANGE").arg("{tag}n").arg(0).arg(-1);
+    transaction
+        .atomic()
+        .cmd("SET")
+        .arg("{tag}a")
+        .arg(1)
+        .cmd("INCR")
+        .arg("{tag}a")
+        .cmd("LRANGE")
+        .arg("{tag}n")
+        .arg(0)
+        .arg(-1);
     show("transaction", transaction.query::<Value>(connection));
     let mut failing = redis::pipe();
     failing.atomic().cmd("SET").arg("{tag}b").arg("x").cmd("INCR").arg("{tag}b");
@@ -248,7 +264,8 @@ async fn cluster_async() -> RedisResult<()> {
     let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
     show("cross-slot", connection.route_command(words("MSET a 1 b 2"), any.clone()).await);
     show("slots known", connection.route_command(words("CLUSTER SLOTS"), any).await.map(|reply| slots_known(&reply)));
-    for (subscribe, publish) in [("SUBSCRIBE news", "PUBLISH news hello"), ("SSUBSCRIBE shard", "SPUBLISH shard hello")] {
+    for (subscribe, publish) in [("SUBSCRIBE news", "PUBLISH news hello"), ("SSUBSCRIBE shard", "SPUBLISH shard hello")]
+    {
         show(subscribe, words(subscribe).query_async::<()>(&mut connection).await);
         // How many heard it depends on the node that was asked.
         show(publish, words(publish).query_async::<i64>(&mut connection).await.map(|_| ()));

@@ -65,7 +65,8 @@ fn look(ports: &[u16], program: u32, known: &[u32], seen: &mut Seen) {
         seen.own.extend(at_nodes.map(|((local, peer), _)| format!("from port {local} to the node at {peer}")));
     }
     // The lists come before the sockets, so a connection that is gone by then has no socket any more.
-    let lists: Vec<(u16, Vec<String>)> = ports.iter().map(|port| (*port, client_list(*port).unwrap_or_default())).collect();
+    let lists: Vec<(u16, Vec<String>)> =
+        ports.iter().map(|port| (*port, client_list(*port).unwrap_or_default())).collect();
     let connections = self::connections();
     let owned: BTreeSet<u64> = known.iter().flat_map(|process| family(*process)).flat_map(sockets).collect();
     for (port, lines) in lists {
@@ -83,7 +84,8 @@ fn look(ports: &[u16], program: u32, known: &[u32], seen: &mut Seen) {
 
 /// Whether the end of a connection belongs to one of the processes, or the connection has ended.
 fn is_known(local: u16, peer: u16, known: &[u32]) -> bool {
-    let is_owned = |inode: &u64| known.iter().flat_map(|process| family(*process)).any(|process| sockets(process).contains(inode));
+    let is_owned =
+        |inode: &u64| known.iter().flat_map(|process| family(*process)).any(|process| sockets(process).contains(inode));
     // A connection that ended between the two looks is in the table and has no owner any more.
     (0..3).any(|_| match connections().get(&(local, peer)).copied() {
         None | Some(0) => true,

@@ -21,12 +21,14 @@ pub const SLOTS: u16 = 16_384;
 const PORTS: std::ops::Range<u16> = 17_000..18_000;
 
 /// How far the port of the cluster bus is above that of the node.
-const BUS: u16 = 10_000;
+pub const BUS: u16 = 10_000;
 
 /// One redis-server.
 pub struct Node {
     child: Option<Child>,
     port: u16,
+    /// The port for TLS, where the nodes speak it to each other.
+    tls_port: Option<u16>,
     folder: PathBuf,
     /// Where its directives stand. A Sentinel rewrites it.
     file: PathBuf,
@@ -75,9 +77,12 @@ impl Node {
             let own = folder.join(port.to_string());
             fs::create_dir_all(&own).expect("a folder");
             let file = own.join("server.conf");
-            let text = format!("port {port}\nbind 127.0.0.1\nlogfile log\nsave \"\"\n{}\n", lines.join("\n"));
+            let tls_port = lines.iter().any(|line| line == "tls-cluster yes").then(free_node_port);
+            let tls = tls_port.map_or(String::new(), |port| format!("tls-port {port}\n"));
+            let lines = lines.join("\n");
+            let text = format!("port {port}\n{tls}bind 127.0.0.1\nlogfile log\nsave \"\"\n{lines}\n");
             fs::write(&file, text).expect("a file");
-            let mut node = Self { child: None, port, folder: own, file, is_sentinel, password: None };
+            let mut node = Self { child: None, port, tls_port, folder: own, file, is_sentinel, password: None };
             // Another process may take the port between the look and the start.
             if node.run() {
                 return node;
@@ -117,6 +122,11 @@ impl Node {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port at which it speaks TLS to the other nodes.
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port.expect("a node with TLS")
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -219,7 +229,8 @@ impl Node {
         let deadline = Deadline::start();
         loop {
             let text = self.ask("INFO replication").text();
-            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
+            let field =
+                |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
             let offset = field("master_repl_offset:");
             let is_online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
             let mut online = text.lines().filter(is_online).peekable();
@@ -247,7 +258,7 @@ pub struct Cluster {
 }
 
 /// A line of CLUSTER NODES.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterLine {
     pub id: String,
     pub port: u16,
@@ -257,7 +268,7 @@ pub struct ClusterLine {
 }
 
 impl ClusterLine {
-    fn parse(line: &str) -> Option<Self> {
+    pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let id = words.next()?.to_owned();
         let address = words.next()?.split('@').next()?;
@@ -320,7 +331,7 @@ impl Cluster {
             node.must(&format!("CLUSTER ADDSLOTSRANGE {start} {end}"));
         }
         for node in others {
-            first.must(&format!("CLUSTER MEET 127.0.0.1 {}", node.port));
+            first.must(&format!("CLUSTER MEET 127.0.0.1 {}", node.tls_port.unwrap_or(node.port)));
         }
         let deadline = Deadline::start();
         let knows_all = |node: &Node| {
@@ -408,7 +419,11 @@ impl Cluster {
 
     /// The masters that are there.
     pub fn masters(&self) -> Vec<&Node> {
-        self.lines().iter().filter(|line| line.is_master() && !line.slots.is_empty()).map(|line| self.at(line.port)).collect()
+        self.lines()
+            .iter()
+            .filter(|line| line.is_master() && !line.slots.is_empty())
+            .map(|line| self.at(line.port))
+            .collect()
     }
 
     /// The replicas of a master that are there.
@@ -447,7 +462,8 @@ impl Cluster {
 
     fn until_master(&self, port: u16) {
         let deadline = Deadline::start();
-        while !self.running().all(|node| node.cluster_lines().iter().any(|line| line.port == port && line.is_master())) {
+        while !self.running().all(|node| node.cluster_lines().iter().any(|line| line.port == port && line.is_master()))
+        {
             look_again(&deadline, format_args!("port {port} to be a master"));
         }
     }
@@ -488,8 +504,12 @@ impl Cluster {
     pub fn until_agreed(&self) {
         let deadline = Deadline::start();
         let view = |node: &Node| {
-            let mut owned: Vec<(String, Vec<(u16, u16)>)> =
-                node.cluster_lines().into_iter().filter(ClusterLine::is_master).map(|line| (line.id, line.slots)).collect();
+            let mut owned: Vec<(String, Vec<(u16, u16)>)> = node
+                .cluster_lines()
+                .into_iter()
+                .filter(ClusterLine::is_master)
+                .map(|line| (line.id, line.slots))
+                .collect();
             owned.sort();
             owned
         };
@@ -544,7 +564,9 @@ impl SentinelSet {
     pub fn start_with(directives: &[&str], of_sentinels: &[&str]) -> Self {
         let folder = deployment_folder();
         let mut lines: Vec<String> =
-            ["repl-diskless-sync-delay 0", "repl-ping-replica-period 1", "enable-debug-command yes"].map(str::to_owned).to_vec();
+            ["repl-diskless-sync-delay 0", "repl-ping-replica-period 1", "enable-debug-command yes"]
+                .map(str::to_owned)
+                .to_vec();
         lines.extend(directives.iter().map(|line| (*line).to_owned()));
         let password = directives.iter().find_map(|line| line.strip_prefix("requirepass ")).map(str::to_owned);
         let mut nodes = vec![Node::start(&folder, &lines, false)];
