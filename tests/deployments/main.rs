@@ -5,6 +5,7 @@
 //! cargo test --test deployments -- --all                   all programs and stories
 //! cargo test --test deployments -- --only ioredis          those whose names begin so
 //! cargo test --test deployments -- --only ioredis --side direct  only directly; --side through
+//! cargo test --test deployments -- --only suite            the suites of client libraries, which `--all` leaves out
 //! ```
 //!
 //! A program prints what its operations answered, and writes while the deployment changes. The run fails if the two
@@ -23,15 +24,27 @@ mod front;
 mod packages;
 mod programs;
 mod redis_rs;
+#[expect(dead_code, reason = "only the running of programs with a time limit is used")]
+#[path = "../locks/side.rs"]
+mod side;
+#[path = "../locks/sources.rs"]
+mod sources;
 mod stories;
+mod suites;
+#[expect(dead_code, reason = "these suites run in pytest and cargo")]
+#[path = "../locks/verdicts.rs"]
+mod verdicts;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use programs::{Outcome, PROGRAMS, Program, install, play};
 use stories::{STORIES, Story};
+use suites::{SUITES, Suite};
 use support::no_harness::{self, Options, Tally, exit_code, run_jobs, table, unknown};
+use verdicts::{Verdict, Verdicts};
 
 /// How many deployments there are at once.
 const AT_ONCE: usize = 3;
@@ -53,36 +66,43 @@ fn run(options: Options) -> Result<bool, String> {
         println!("deployments: run by `make deployments`");
         return Ok(true);
     }
-    let known: Vec<&str> =
-        PROGRAMS.iter().map(|program| program.name).chain(STORIES.iter().map(|story| story.name)).collect();
+    let mut known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+    known.extend(STORIES.iter().map(|story| story.name).chain(SUITES.iter().map(|suite| suite.name)));
     if let Some(name) = options.named.iter().find(|name| !known.iter().any(|known| known.starts_with(*name))) {
-        return Err(unknown("program or story", name, &known));
+        return Err(unknown("program, story or suite", name, &known));
     }
     if let Some(side) = options.sides.iter().find(|side| !SIDES.contains(&side.as_str())) {
         return Err(unknown("side", side, &SIDES));
     }
-    let is_wanted =
-        |name: &str| options.named.is_empty() || options.named.iter().any(|wanted| name.starts_with(wanted));
+    let is_side = |side: &&str| options.sides.is_empty() || options.sides.iter().any(|wanted| wanted == side);
+    let sides: Vec<&str> = SIDES.into_iter().filter(is_side).collect();
+    let is_named = |name: &str| options.named.iter().any(|wanted| name.starts_with(wanted));
+    let is_wanted = |name: &str| options.named.is_empty() || is_named(name);
+    let mut tally = Tally::default();
     let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
-    for program in &programs {
+    run_programs(&programs, &sides, &mut tally)?;
+    // A story is about redouble.
+    if sides.contains(&"through") {
+        let stories: Vec<&Story> = STORIES.iter().filter(|story| is_wanted(story.name)).collect();
+        run_stories(&stories, &mut tally);
+    }
+    let suites: Vec<&Suite> = SUITES.iter().filter(|suite| is_named(suite.name)).collect();
+    run_suites(&suites, &sides, &mut tally);
+    Ok(tally.close())
+}
+
+fn run_programs(programs: &[&Program], sides: &[&str], tally: &mut Tally) -> Result<(), String> {
+    for program in programs {
         install(program.language)?;
     }
-    let sides: Vec<&str> = SIDES
-        .into_iter()
-        .filter(|side| options.sides.is_empty() || options.sides.iter().any(|wanted| wanted == side))
-        .collect();
     let jobs = programs.iter().flat_map(|program| sides.iter().map(move |side| (1, (*program, *side))));
     let outcomes = run_jobs(AT_ONCE, jobs, |_, (program, side)| {
         let outcome = guarded(|| play(program, side == "through"));
         println!("{} {side}: {}", program.name, outcome.as_ref().map_or("no result", |_| "done"));
         outcome
     });
-    let mut tally = Tally::default();
-    let mut rows = vec![
-        ["program", "side", "writes", "unknown", "lost", "twice", "own connections", "clients seen"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let head = ["program", "side", "writes", "unknown", "lost", "twice", "own connections", "clients seen"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (program, outcomes) in programs.iter().zip(outcomes.chunks(sides.len())) {
         for (side, outcome) in sides.iter().zip(outcomes) {
             rows.push(row(program, side, outcome));
@@ -92,24 +112,54 @@ fn run(options: Options) -> Result<bool, String> {
                 }
             }
         }
-        tally.count(program.name, &complaints(&sides, outcomes));
+        tally.count(program.name, &complaints(sides, outcomes));
     }
-    if sides.contains(&"through") {
-        let stories: Vec<&Story> = STORIES.iter().filter(|story| is_wanted(story.name)).collect();
-        let jobs = stories.iter().map(|story| (1, *story));
-        let results = run_jobs(AT_ONCE, jobs, |_, story| {
-            let result = guarded(story.play);
-            println!("{}: {}", story.name, if result.is_ok() { "ok" } else { "FAILED" });
-            result
-        });
-        for (story, result) in stories.iter().zip(results) {
-            tally.count(story.name, &result.err().into_iter().collect::<Vec<_>>());
-        }
-    }
-    if rows.len() > 1 {
+    if !programs.is_empty() {
         println!("\n{}", table(&rows, &[2, 3, 4, 5, 6, 7]));
     }
-    Ok(tally.close())
+    Ok(())
+}
+
+fn run_stories(stories: &[&Story], tally: &mut Tally) {
+    let results = run_jobs(AT_ONCE, stories.iter().map(|story| (1, *story)), |_, story| {
+        let result = guarded(story.play);
+        println!("{}: {}", story.name, if result.is_ok() { "ok" } else { "FAILED" });
+        result
+    });
+    for (story, result) in stories.iter().zip(results) {
+        tally.count(story.name, result.err().as_slice());
+    }
+}
+
+/// Runs suites of others, one after the other: they depend on timing.
+fn run_suites(suites: &[&Suite], sides: &[&str], tally: &mut Tally) {
+    let mut rows =
+        vec![["suite", "version"].into_iter().chain(sides.iter().copied()).map(str::to_owned).collect::<Vec<_>>()];
+    for suite in suites {
+        let results: Vec<_> = sides.iter().map(|side| guarded(|| suites::run(suite, *side == "through"))).collect();
+        let mut row = [suite.name, suite.version].map(str::to_owned).to_vec();
+        let passed = |(verdicts, _): &(Verdicts, _)| verdicts.passed().to_string();
+        row.extend(results.iter().map(|result| result.as_ref().map_or_else(|_| "no result".to_owned(), passed)));
+        rows.push(row);
+        let mut complaints: Vec<String> = results.iter().filter_map(|result| result.as_ref().err().cloned()).collect();
+        if let (Some(Ok((verdicts, log))), Some(&"direct")) = (results.first(), sides.first())
+            && verdicts.passed() < suite.passes
+        {
+            let (passed, known) = (verdicts.passed(), suite.passes);
+            complaints.push(format!("{passed} pass directly and {known} are known to; see {}", log.display()));
+        }
+        if let [Ok((direct, _)), Ok((through, log))] = &results[..] {
+            let pass: BTreeSet<&str> = through.named(Verdict::Passed).collect();
+            let missing = direct.named(Verdict::Passed).filter(|name| !pass.contains(name));
+            complaints.extend(
+                missing.map(|name| format!("passes directly and not through redouble: {name}; see {}", log.display())),
+            );
+        }
+        tally.count(suite.name, &complaints);
+    }
+    if !suites.is_empty() {
+        println!("\n{}", table(&rows, &[2, 3]));
+    }
 }
 
 /// Runs a part; its panic is its error.

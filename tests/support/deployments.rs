@@ -212,8 +212,8 @@ impl Node {
         text.lines().filter_map(|line| Some((field(line)?, line.to_owned()))).collect()
     }
 
-    /// Holds all writes of clients back until the replicas have those before, so that killing it loses none. A Sentinel
-    /// publishes here, too, and waits as well: it may not be held for long.
+    /// Holds all writes of clients back until the replicas have those before, so that killing it loses none. Sentinels
+    /// publish here, too, and would be held as well.
     pub fn hold_writes(&self) {
         self.must("CLIENT PAUSE 60000 WRITE");
         self.until_replicated();
@@ -664,7 +664,7 @@ impl SentinelSet {
     /// Kills the master, whose replicas have all its writes, and waits for the one that takes its place.
     pub fn kill_master(&mut self) -> u16 {
         let before = self.master();
-        self.at(before).hold_writes();
+        self.at(before).refuse_writes();
         self.nodes.iter_mut().find(|node| node.port == before).expect("a data node").kill();
         self.until_replaced(before)
     }
