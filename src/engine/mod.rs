@@ -37,6 +37,7 @@ use backend::Backend;
 use replies::add_messages;
 
 pub use backend::Fibers;
+pub use upstream::addresses;
 pub use upstream::{
     FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Replied, SpareCommands, Turn, Waiting, Wipe,
     is_error, replies_after, runs_script,

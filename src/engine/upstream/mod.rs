@@ -5,6 +5,7 @@
 //! a command, [`PassedCommand`] is one that has no reply yet, [`FollowedState`] what follows from the replies.
 //! The bytes, the sockets and their order are in `server/upstream`.
 
+pub mod addresses;
 mod follow;
 mod key_order;
 mod passed;

@@ -1,0 +1,67 @@
+//! Addresses in what passes: clients see the nodes of a deployment where this server stands in front of them, and the nodes
+//! see themselves.
+//!
+//! Pure functions of bytes. [`AddressBook`] has the names of each node in both worlds; [`rewrite_reply`], [`rewrite_errors`]
+//! and [`rewrite_message`] put the local ones into what a node sends, [`rewrite_request`] the real ones into what a client
+//! sends. What is no address stays as it came, byte for byte.
+
+mod kind;
+
+use crate::protocol::{OwnedWords, Words};
+
+pub use kind::AddressKind;
+
+/// Where clients reach a node through this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    pub host: String,
+    /// For this client's kind of connection.
+    pub port: u16,
+    pub plain_port: Option<u16>,
+    pub tls_port: Option<u16>,
+}
+
+/// The names of a node in both worlds, as one client's connection sees them.
+pub trait AddressBook {
+    /// The local address of a node by its real one. `host` empty: the host of the node that has replied. `id`: its cluster id
+    /// if the reply has it. A node that was unknown gets one now; `None` only if that is impossible.
+    fn local_of(&self, host: &str, port: u16, id: Option<&str>) -> Option<LocalAddress>;
+    /// The local address of the node that has replied.
+    fn own(&self) -> LocalAddress;
+    /// The real address of a node by a local one, or `None` if this is none of ours.
+    fn real_of(&self, host: &str, port: u16) -> Option<(String, u16)>;
+    /// The addresses (client's own, and that at which it reached us) of the client behind a connection that the server shows
+    /// with `address`.
+    fn client_of(&self, address: &str) -> Option<(String, String)>;
+    /// The reverse: the address that the server shows for the client with this address.
+    fn shown_of(&self, client_address: &str) -> Option<String>;
+    /// Whether the node is a Sentinel (its messages have addresses).
+    fn is_sentinel(&self) -> bool;
+}
+
+/// The reply to a command, with the local addresses. `None`: it has none, and stays. The reply may be an error, too.
+pub fn rewrite_reply(_kind: AddressKind, _reply: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
+    None
+}
+
+/// A reply to any command, with local addresses in the errors MOVED, ASK and REDIRECT in it, at its top and anywhere inside.
+/// `None`: it has none, and stays.
+pub fn rewrite_errors(_reply: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
+    None
+}
+
+/// The reply to EXEC, with local addresses in the replies to the commands of the transaction and in errors. `kinds` are those
+/// of the commands. `None`: it has no addresses, and stays.
+pub fn rewrite_elements(_reply: &[u8], _kinds: &[Option<AddressKind>], _book: &dyn AddressBook) -> Option<Vec<u8>> {
+    None
+}
+
+/// A message of pub/sub, with local addresses. `None`: it has none, and stays.
+pub fn rewrite_message(_message: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
+    None
+}
+
+/// A request, with real addresses in place of local ones. `None`: it has none that are ours, and stays.
+pub fn rewrite_request(_words: Words<'_>, _book: &dyn AddressBook) -> Option<OwnedWords> {
+    None
+}
