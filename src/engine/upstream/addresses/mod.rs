@@ -5,11 +5,20 @@
 //! and [`rewrite_message`] put the local ones into what a node sends, [`rewrite_request`] the real ones into what a client
 //! sends. What is no address stays as it came, byte for byte.
 
+mod cluster;
+mod errors;
+mod host_port;
 mod kind;
+mod messages;
+mod raw_reply;
+mod request;
+mod sentinel;
+mod server;
 
 use crate::protocol::{OwnedWords, Words};
 
 pub use kind::AddressKind;
+use raw_reply::{Edits, Head, Heads, Value};
 
 /// Where clients reach a node through this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,28 +49,85 @@ pub trait AddressBook {
 }
 
 /// The reply to a command, with the local addresses. `None`: it has none, and stays. The reply may be an error, too.
-pub fn rewrite_reply(_kind: AddressKind, _reply: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
-    None
+pub fn rewrite_reply(kind: AddressKind, reply: &[u8], book: &dyn AddressBook) -> Option<Vec<u8>> {
+    if matches!(reply.first(), Some(b'-' | b'!')) {
+        return errors::rewrite(reply, book);
+    }
+    let value = Value::parse(reply)?;
+    let mut edits = Edits::new(reply);
+    let rewrite = match kind {
+        AddressKind::Slots => cluster::slots,
+        AddressKind::Shards => cluster::shards,
+        AddressKind::Nodes => cluster::nodes,
+        AddressKind::Role => server::role,
+        AddressKind::Info => server::info,
+        AddressKind::Config => server::config,
+        AddressKind::ClientList => server::clients,
+        AddressKind::SlowLog => server::slow_log,
+        AddressKind::AclLog => server::acl_log,
+        AddressKind::SentinelInstances => sentinel::instances,
+        AddressKind::SentinelAddress => sentinel::address,
+        AddressKind::SentinelInfoCache => sentinel::info_cache,
+        AddressKind::SentinelScripts => sentinel::scripts,
+    };
+    rewrite(&value, &mut edits, book);
+    edits.apply()
 }
 
 /// A reply to any command, with local addresses in the errors MOVED, ASK and REDIRECT in it, at its top and anywhere inside.
 /// `None`: it has none, and stays.
-pub fn rewrite_errors(_reply: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
-    None
+pub fn rewrite_errors(reply: &[u8], book: &dyn AddressBook) -> Option<Vec<u8>> {
+    errors::rewrite(reply, book)
 }
 
 /// The reply to EXEC, with local addresses in the replies to the commands of the transaction and in errors. `kinds` are those
 /// of the commands. `None`: it has no addresses, and stays.
-pub fn rewrite_elements(_reply: &[u8], _kinds: &[Option<AddressKind>], _book: &dyn AddressBook) -> Option<Vec<u8>> {
-    None
+pub fn rewrite_elements(reply: &[u8], kinds: &[Option<AddressKind>], book: &dyn AddressBook) -> Option<Vec<u8>> {
+    if kinds.iter().all(Option::is_none) {
+        return errors::rewrite(reply, book);
+    }
+    let mut at = 0;
+    let head = loop {
+        let head = Head::read(reply, at)?;
+        if !head.is_aside() {
+            break head;
+        }
+        at = head.span.end;
+        for _ in 0..head.count {
+            at = Heads::end_of_value(reply, at)?;
+        }
+    };
+    if head.kind != b'*' || head.count == 0 {
+        return errors::rewrite(reply, book);
+    }
+    let mut new = Vec::with_capacity(reply.len());
+    let mut is_changed = false;
+    at = head.span.end;
+    new.extend_from_slice(&reply[..at]);
+    let mut kinds = kinds.iter();
+    for _ in 0..head.count {
+        let end = Heads::end_of_value(reply, at)?;
+        let element = &reply[at..end];
+        let changed = match kinds.next().copied().flatten() {
+            Some(kind) => rewrite_reply(kind, element, book),
+            None => errors::rewrite(element, book),
+        };
+        is_changed |= changed.is_some();
+        new.extend_from_slice(changed.as_deref().unwrap_or(element));
+        at = end;
+    }
+    (is_changed && at == reply.len()).then_some(new)
 }
 
 /// A message of pub/sub, with local addresses. `None`: it has none, and stays.
-pub fn rewrite_message(_message: &[u8], _book: &dyn AddressBook) -> Option<Vec<u8>> {
-    None
+pub fn rewrite_message(message: &[u8], book: &dyn AddressBook) -> Option<Vec<u8>> {
+    messages::rewrite(message, book)
 }
 
 /// A request, with real addresses in place of local ones. `None`: it has none that are ours, and stays.
-pub fn rewrite_request(_words: Words<'_>, _book: &dyn AddressBook) -> Option<OwnedWords> {
-    None
+pub fn rewrite_request(words: Words<'_>, book: &dyn AddressBook) -> Option<OwnedWords> {
+    request::rewrite(words, book)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The replies to INFO, ROLE, CONFIG GET, and those that show clients.
+
+use super::host_port::{HostPort, local_at, parse_port};
+use super::raw_reply::{Edits, Value};
+use super::{AddressBook, LocalAddress};
+
+/// ROLE: of a master its replicas, of a replica its master. That of a Sentinel has no addresses.
+pub(super) fn role(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    match reply.children.as_slice() {
+        [role, _, replicas, ..] if role.bytes() == Some(b"master") => {
+            replicas.children.iter().for_each(|replica| host_and_port(&replica.children, edits, book));
+        }
+        [role, master @ ..] if matches!(role.bytes(), Some(b"slave" | b"replica")) => {
+            host_and_port(master, edits, book)
+        }
+        _ => {}
+    }
+}
+
+/// Localizes the two first of these values.
+pub(super) fn host_and_port(values: &[Value<'_>], edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    let [host, port, ..] = values else { return };
+    let (Some(name), Some(number)) = (host.text(), port.text().and_then(parse_port)) else { return };
+    if let Some(local) = local_at(book, name, number, None) {
+        edits.set_unless_empty(host, &local.host);
+        edits.set(port, &local.port.to_string());
+    }
+}
+
+/// INFO: a text.
+pub(super) fn info(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    if let Some(text) = reply.text() {
+        edits.set(reply, &localized_info(text, Some(&book.own()), book));
+    }
+}
+
+/// The text of INFO with local addresses. `own`: that of the node which it is about, if it is known.
+pub(super) fn localized_info(text: &str, own: Option<&LocalAddress>, book: &dyn AddressBook) -> String {
+    let master = info_master(text).and_then(|(host, port)| local_at(book, host, port, None));
+    let mut new = String::with_capacity(text.len() + 64);
+    for whole in text.split_inclusive('\n') {
+        let line = whole.trim_end_matches(['\r', '\n']);
+        match line.split_once(':').map(|(name, value)| (name, info_line(name, value, own, master.as_ref(), book))) {
+            Some((name, InfoLine::Value(value))) => {
+                new.push_str(name);
+                new.push(':');
+                new.push_str(&value);
+                new.push_str(&whole[line.len()..]);
+            }
+            Some((_, InfoLine::Gone)) => {}
+            _ => new.push_str(whole),
+        }
+    }
+    new
+}
+
+/// The host and port of the master that a replica names in INFO.
+pub(super) fn info_master(text: &str) -> Option<(&str, u16)> {
+    Some((info_value(text, "master_host")?, parse_port(info_value(text, "master_port")?)?))
+}
+
+/// The value of a line of INFO.
+pub(super) fn info_value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+/// The hosts and ports of the replicas that a master names in INFO.
+pub(super) fn info_replicas(text: &str) -> impl Iterator<Item = (&str, u16)> {
+    text.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| is_numbered(name, "slave")).filter_map(
+        |(_, fields)| {
+            let field = |name| fields.split(',').find_map(|field: &str| field.strip_prefix(name));
+            Some((field("ip=")?, parse_port(field("port=")?)?))
+        },
+    )
+}
+
+/// What becomes of a line of INFO.
+enum InfoLine {
+    Stays,
+    Value(String),
+    Gone,
+}
+
+fn info_line(
+    name: &str,
+    value: &str,
+    own: Option<&LocalAddress>,
+    master: Option<&LocalAddress>,
+    book: &dyn AddressBook,
+) -> InfoLine {
+    let stays_or = |value: Option<String>| value.map_or(InfoLine::Stays, InfoLine::Value);
+    match name {
+        "tcp_port" => stays_or(own.map(|own| own.plain_port.or(own.tls_port).unwrap_or(own.port).to_string())),
+        "master_host" => stays_or(master.map(|master| master.host.clone())),
+        "master_port" => stays_or(master.map(|master| master.port.to_string())),
+        _ if is_numbered(name, "slave") => stays_or(replica_fields(value, book)),
+        _ if is_numbered(name, "master") => stays_or(master_fields(value, book)),
+        _ if is_numbered(name, "listener") => own.map_or(InfoLine::Stays, |own| listener(value, own)),
+        _ => InfoLine::Stays,
+    }
+}
+
+/// Whether it is this name with a number behind it.
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    let number = name.strip_prefix(prefix);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// `ip=127.0.0.1,port=7001,state=online,…`: a replica of this node.
+fn replica_fields(fields: &str, book: &dyn AddressBook) -> Option<String> {
+    let field = |name| fields.split(',').find_map(|field| field.strip_prefix(name));
+    let local = local_at(book, field("ip=")?, parse_port(field("port=")?)?, None)?;
+    let localized = fields.split(',').map(|field| match field.split_once('=') {
+        Some(("ip", host)) if !host.is_empty() => format!("ip={}", local.host),
+        Some(("port", _)) => format!("port={}", local.port),
+        _ => field.to_owned(),
+    });
+    Some(localized.collect::<Vec<_>>().join(","))
+}
+
+/// `name=…,status=ok,address=127.0.0.1:6379,…`: a master that a Sentinel monitors.
+fn master_fields(fields: &str, book: &dyn AddressBook) -> Option<String> {
+    let localized = fields.split(',').map(|field| {
+        let address = field.strip_prefix("address=").and_then(HostPort::parse);
+        let local = address.and_then(|address| address.localized(book, None));
+        local.map_or_else(|| field.to_owned(), |local| format!("address={local}"))
+    });
+    Some(localized.collect::<Vec<_>>().join(","))
+}
+
+/// `name=tcp,bind=127.0.0.1,bind=-::1,port=6379`: where the node accepts connections. What is not open here is left out.
+fn listener(fields: &str, own: &LocalAddress) -> InfoLine {
+    let field = |name| fields.split(',').find_map(|field| field.strip_prefix(name));
+    let port = match field("name=") {
+        Some("tcp") => own.plain_port,
+        Some("tls") => own.tls_port,
+        _ => return InfoLine::Stays,
+    };
+    let Some(port) = port else { return InfoLine::Gone };
+    let mut has_host = false;
+    let mut localized = Vec::new();
+    for field in fields.split(',') {
+        match field.split_once('=') {
+            // All addresses of a machine are none of its addresses.
+            Some(("bind", host)) if !host.contains('*') => {
+                if !std::mem::replace(&mut has_host, true) {
+                    localized.push(format!("bind={}", own.host));
+                }
+            }
+            Some(("port", _)) => localized.push(format!("port={port}")),
+            _ => localized.push(field.to_owned()),
+        }
+    }
+    InfoLine::Value(localized.join(","))
+}
+
+/// CONFIG GET: names and values.
+pub(super) fn config(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    for (name, value) in reply.fields() {
+        let (Some(name), Some(old)) = (name.text(), value.text()) else { continue };
+        let own = book.own();
+        let port = |port: Option<u16>| Some(port.unwrap_or_default().to_string());
+        let new = match Parameter::of(name) {
+            Some(Parameter::Master) => old.split_once(' ').and_then(|(host, port)| {
+                let local = local_at(book, host, parse_port(port)?, None)?;
+                Some(format!("{} {}", local.host, local.port))
+            }),
+            // Those that say where the node listens.
+            Some(Parameter::PlainPort) if own.plain_port.or(own.tls_port).is_some() => port(own.plain_port),
+            Some(Parameter::TlsPort) if own.plain_port.or(own.tls_port).is_some() => port(own.tls_port),
+            // The others say nothing while they are empty or 0.
+            _ if matches!(old, "" | "0") => None,
+            Some(Parameter::AnnouncedHost | Parameter::AnnouncedName) => Some(own.host),
+            Some(Parameter::AnnouncedPort) => Some(own.plain_port.unwrap_or(own.port).to_string()),
+            Some(Parameter::AnnouncedTlsPort) => port(own.tls_port),
+            _ => None,
+        };
+        if let Some(new) = new {
+            edits.set(value, &new);
+        }
+    }
+}
+
+/// Parameters of the configuration that are addresses, of servers and of Sentinels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// Host and port of the master.
+    Master,
+    PlainPort,
+    TlsPort,
+    AnnouncedHost,
+    AnnouncedName,
+    AnnouncedPort,
+    AnnouncedTlsPort,
+}
+
+impl Parameter {
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "replicaof" | "slaveof" => Self::Master,
+            "port" => Self::PlainPort,
+            "tls-port" => Self::TlsPort,
+            "announce-ip"
+            | "replica-announce-ip"
+            | "slave-announce-ip"
+            | "cluster-announce-ip"
+            | "cluster-announce-client-ipv4"
+            | "cluster-announce-client-ipv6" => Self::AnnouncedHost,
+            "cluster-announce-hostname" => Self::AnnouncedName,
+            "announce-port"
+            | "replica-announce-port"
+            | "slave-announce-port"
+            | "cluster-announce-port"
+            | "cluster-announce-client-port" => Self::AnnouncedPort,
+            "cluster-announce-tls-port" | "cluster-announce-client-tls-port" => Self::AnnouncedTlsPort,
+            _ => return None,
+        })
+    }
+}
+
+/// CLIENT LIST and INFO: a text with a line for each client.
+pub(super) fn clients(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    if let Some(text) = reply.text() {
+        let lines: Vec<String> = text.split('\n').map(|line| client_line(line, book)).collect();
+        edits.set(reply, &lines.join("\n"));
+    }
+}
+
+/// `id=3 addr=127.0.0.1:50000 laddr=127.0.0.1:6379 …`, with the addresses of the client itself.
+fn client_line(line: &str, book: &dyn AddressBook) -> String {
+    let shown = line.split(' ').find_map(|field| field.strip_prefix("addr="));
+    let Some((client, reached)) = shown.and_then(|shown| book.client_of(shown)) else { return line.to_owned() };
+    let fields = line.split(' ').map(|field| match field.split_once('=') {
+        Some(("addr", _)) => format!("addr={client}"),
+        Some(("laddr", _)) => format!("laddr={reached}"),
+        _ => field.to_owned(),
+    });
+    fields.collect::<Vec<_>>().join(" ")
+}
+
+/// SLOWLOG GET: of each command its number, time, duration, words, client address and client name.
+pub(super) fn slow_log(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    for address in reply.children.iter().filter_map(|entry| entry.children.get(4)) {
+        if let Some((client, _)) = address.text().and_then(|shown| book.client_of(shown)) {
+            edits.set(address, &client);
+        }
+    }
+}
+
+/// ACL LOG: fields, one of which is the line of a client.
+pub(super) fn acl_log(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
+    for client in reply.children.iter().filter_map(|entry| entry.field("client-info")) {
+        if let Some(line) = client.text() {
+            edits.set(client, &client_line(line, book));
+        }
+    }
+}
