@@ -56,7 +56,7 @@ impl DeploymentFront {
             for member in members.list.iter().filter(|member| !seen.iter().any(|(other, _)| Arc::ptr_eq(other, member)))
             {
                 let info = member.node.info();
-                if info.is_reachable && member.is_confirmed() && !info.id.is_empty() {
+                if info.is_reachable && !info.id.is_empty() {
                     let gone = NodeInfo { is_reachable: false, slots: Vec::new(), ..(*info).clone() };
                     changes.push(Change::topology(&info.address, "gone"));
                     member.node.set_info(gone);
@@ -92,17 +92,12 @@ impl DeploymentFront {
             None if port == 0 => return None,
             None => {
                 let template = self.sentinel.as_ref().filter(|_| seen.role == NodeRole::Sentinel).unwrap_or(&self.data);
-                let added = self.add(members, template.at(host, port), seen.role, true);
-                let added = added.inspect_err(|error| {
-                    self.troubles
-                        .warn(&self.log, &format!("Upstream: the node {host}:{port} gets no port here: {error}"));
-                });
-                let member = added.ok()?;
+                let added = self.add(members, template.at(host, port), seen.role);
+                let member = added.inspect_err(|error| self.log_no_port(host, port, error)).ok()?;
                 changes.push(Change::topology(&member.node.info().address, "joined"));
                 member
             }
         };
-        member.confirm();
         if seen.role == NodeRole::Sentinel
             && !member.is_sentinel()
             && let Some(template) = &self.sentinel

@@ -54,7 +54,9 @@ impl DeploymentFront {
         }
         // The best view last: it is what counts.
         views.sort_by_key(|(_, view)| reachable_masters(view));
-        for (seed, view) in &views {
+        for (seed, view) in &mut views {
+            // Nodes get their numbers in the order of their addresses.
+            view.sort_by(|one, other| (&one.host, one.port).cmp(&(&other.host, other.port)));
             self.apply(seed, view);
         }
         if views.is_empty() {
