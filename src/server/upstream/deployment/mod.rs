@@ -15,7 +15,7 @@ mod view;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -160,6 +160,8 @@ pub(in crate::server) struct DeploymentFront {
     rounds: watch::Sender<u64>,
     /// The newest configuration of the Sentinels that was seen.
     epoch: AtomicU64,
+    /// Nobody tells who the nodes are.
+    is_lost: AtomicBool,
     log: Arc<Log>,
     troubles: SparingLog,
     front: OnceLock<Weak<Node>>,
@@ -197,6 +199,7 @@ impl DeploymentFront {
             doubt: Notify::new(),
             rounds: watch::Sender::new(0),
             epoch: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
             log: Arc::clone(log),
             troubles: SparingLog::default(),
             front: OnceLock::new(),
