@@ -35,4 +35,5 @@ pub use explore::Exploration;
 pub use guards::{FaultGuard, GateGuard};
 pub use handle::{Server, Servers, Space};
 pub use journal::JournalGuard;
+pub(crate) use upstream::Entrances;
 pub use world::World;
