@@ -12,7 +12,7 @@ pub(super) fn slots(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Address
         let id = others.first().and_then(Value::text);
         let further = others.get(1);
         let ip = further.and_then(|further| further.field("ip")).and_then(Value::text);
-        let host = [endpoint.text(), ip].into_iter().flatten().map(known_host).find(|host| !host.is_empty());
+        let host = [ip, endpoint.text()].into_iter().flatten().map(known_host).find(|host| !host.is_empty());
         let Some(local) = local_at(book, host.unwrap_or_default(), number, id) else { continue };
         // Without a host, a client goes on with the one at which it reached this server.
         edits.set_unless_empty(endpoint, &local.host);

@@ -1,7 +1,7 @@
 //! Requests in which a client names a node, or a client.
 
 use super::AddressBook;
-use super::host_port::{HostPort, parse_port};
+use super::host_port::{Brackets, HostPort, join, parse_port};
 use super::server::Parameter;
 use crate::protocol::{OwnedWords, Words};
 
@@ -136,7 +136,7 @@ fn client(changes: &mut Changes<'_>) {
             let place = changes.text(at + 1).and_then(HostPort::parse);
             let real = place.and_then(|place| {
                 let (host, port) = changes.book.real_of(place.host, place.port)?;
-                Some(super::host_port::join(&host, port, super::host_port::Brackets::IfColons))
+                Some(join(&host, port, Brackets::IfColons))
             });
             if let Some(real) = real {
                 changes.set(at + 1, real);

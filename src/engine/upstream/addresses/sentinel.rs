@@ -48,15 +48,15 @@ pub(super) fn address(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addre
 /// SENTINEL INFO-CACHE: names of masters, and for each the texts of INFO of it and of its replicas with their ages.
 pub(super) fn info_cache(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     let nodes = || reply.fields().flat_map(|(_, nodes)| &nodes.children).filter_map(|node| node.children.get(1));
-    let texts = || nodes().filter_map(Value::text);
+    let texts = || nodes().filter_map(Value::bytes);
     // No text has the host of the node that it is about, but those of the others have.
     let hosts: Vec<(&str, u16)> =
         texts().flat_map(|text| info_master(text).into_iter().chain(info_replicas(text))).collect();
-    for (node, text) in nodes().filter_map(|node| Some((node, node.text()?))) {
+    for (node, text) in nodes().filter_map(|node| Some((node, node.bytes()?))) {
         let port = info_value(text, "tcp_port").and_then(parse_port);
         let host = hosts.iter().find(|(_, known)| Some(*known) == port);
         let own = host.and_then(|(host, port)| local_at(book, host, *port, None));
-        edits.set(node, &localized_info(text, own.as_ref(), book));
+        edits.set(node, localized_info(text, own.as_ref(), book));
     }
 }
 
