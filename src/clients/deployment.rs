@@ -16,6 +16,16 @@ pub enum DeploymentKind {
     },
 }
 
+impl DeploymentKind {
+    /// As it is written on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Sentinel { .. } => "sentinel",
+        }
+    }
+}
+
 /// A Cluster or a Sentinel set behind this server.
 pub struct Deployment {
     pub kind: DeploymentKind,

@@ -158,6 +158,10 @@ fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>, member: Opt
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.refuse(CommandError::MAX_CLIENTS);
     };
+    if let Some(member) = member {
+        // Before the look at whether it serves: whoever stops it lists its clients after that.
+        client.set_node(member.node.number);
+    }
     if !node.is_serving() || member.is_some_and(|member| !member.node.is_serving()) {
         // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());

@@ -17,6 +17,7 @@ mod journal;
 mod listener;
 mod load;
 mod node;
+mod node_control;
 mod nodes;
 mod panics;
 mod stream;

@@ -292,7 +292,7 @@ impl ProxyConnection {
                 State::Open => {}
             }
             // From the server.
-            if self.to_client.len() < MOST_UNWRITTEN && !self.awaits() {
+            if self.to_client.len() < MOST_UNWRITTEN && !self.awaits() && !self.is_cut_off() {
                 let mut buffer = ReadBuf::new(&mut scratch.input);
                 let Link::Open(server) = &mut self.server else { return Poll::Pending };
                 match server.poll_read(cx, &mut buffer) {
@@ -357,6 +357,11 @@ impl ProxyConnection {
     /// Whether a reply waits, and nothing is heard behind it.
     pub(super) fn awaits(&self) -> bool {
         self.awaits_calls() || self.awaited_look.is_some()
+    }
+
+    /// Whether the client is cut off from its node, so that nothing from there may reach it.
+    fn is_cut_off(&self) -> bool {
+        self.membership.is_some() && self.engine.instance.is_cut_off(&self.session)
     }
 
     /// Bytes from the client.

@@ -1,6 +1,6 @@
 //! The replies to INFO, ROLE, CONFIG GET, and those that show clients.
 
-use super::host_port::{HostPort, local_at, parse_port};
+use super::host_port::{Brackets, HostPort, join, local_at, parse_port};
 use super::raw_reply::{Edits, Value};
 use super::{AddressBook, LocalAddress};
 
@@ -232,13 +232,24 @@ pub(super) fn clients(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addre
 }
 
 /// `id=3 addr=127.0.0.1:50000 laddr=127.0.0.1:6379 …`, with the addresses of the client itself. Names in it may be any bytes.
+///
+/// Of whoever is connected to the node itself, the node's own address is translated, and so is that of its master.
 fn client_line(line: &[u8], book: &dyn AddressBook) -> Vec<u8> {
     let fields = || line.split(|byte| *byte == b' ');
-    let shown = fields().find_map(|field| std::str::from_utf8(field.strip_prefix(b"addr=")?).ok());
-    let Some((client, reached)) = shown.and_then(|shown| book.client_of(shown)) else { return line.to_vec() };
-    let fields = fields().map(|field| match field {
-        _ if field.starts_with(b"addr=") => [b"addr=", client.as_bytes()].concat(),
-        _ if field.starts_with(b"laddr=") => [b"laddr=", reached.as_bytes()].concat(),
+    let value = |name: &[u8]| fields().find_map(|field| std::str::from_utf8(field.strip_prefix(name)?).ok());
+    let Some(shown) = value(b"addr=") else { return line.to_vec() };
+    let text = |local: &LocalAddress| join(&local.host, local.port, Brackets::IfColons);
+    let (address, local) = match book.client_of(shown) {
+        Some((client, reached)) => (client, Some(reached)),
+        None if value(b"flags=").is_some_and(|flags| flags.contains('M')) => {
+            let master = HostPort::parse(shown).and_then(|at| local_at(book, at.host, at.port, None));
+            (master.as_ref().map_or_else(|| shown.to_owned(), text), None)
+        }
+        None => (shown.to_owned(), Some(text(&book.own()))),
+    };
+    let fields = fields().map(|field| match &local {
+        _ if field.starts_with(b"addr=") => [b"addr=", address.as_bytes()].concat(),
+        Some(local) if field.starts_with(b"laddr=") => [b"laddr=", local.as_bytes()].concat(),
         _ => field.to_vec(),
     });
     fields.collect::<Vec<_>>().join(&b' ')

@@ -109,7 +109,8 @@ fn seeds_of(
 ) -> Result<Vec<Target>, String> {
     let mut seeds: Vec<Target> = Vec::new();
     for word in lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty()) {
-        let seed = match (word.contains("://"), seeds.first()) {
+        let is_url = word.contains("://") || word.starts_with("unix:");
+        let seed = match (is_url, seeds.first()) {
             (true, _) => Target::with_default_port(word, settings, default_port)?,
             (false, Some(first)) => {
                 let plain =
@@ -410,3 +411,6 @@ impl Members {
         self.by_address.insert((host.to_ascii_lowercase(), port), Arc::clone(member));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,9 +109,11 @@ fn a_client_finds_itself_in_the_list_of_clients_by_its_own_address() {
             "id=7 addr={client} laddr={reached} fd=12 name=addr=1 age=1 flags=N cmd=client|list user=default resp=2\n"
         )
     };
-    let other = line(["10.0.0.3:42410", "10.0.0.1:7001"]);
-    let real = other.clone() + &line([CLIENT[2], "10.0.0.1:7001"]);
-    let local = other + &line([CLIENT[0], CLIENT[1]]);
+    let master = |address: &str| line([address, "10.0.0.1:52000"]).replace("flags=N", "flags=M");
+    let real =
+        line(["10.0.0.3:42410", "10.0.0.1:7001"]) + &line([CLIENT[2], "10.0.0.1:7001"]) + &master("10.0.0.2:7002");
+    let own = format!("{HOST}:6001");
+    let local = line(["10.0.0.3:42410", &own]) + &line([CLIENT[0], CLIENT[1]]) + &master(&format!("{HOST}:6002"));
     for encode in [bulk, verbatim] {
         assert_eq!(received(AddressKind::ClientList, &encode(&real), &CLUSTER), shown(&encode(&local)));
     }
