@@ -162,13 +162,14 @@ fn config(changes: &mut Changes<'_>, at: usize) {
         return;
     }
     let own = changes.book.own();
-    let Some((real_host, real_port)) = changes.book.real_of(&own.host, own.port) else { return };
+    let port = own.plain_port.unwrap_or(own.port);
+    let Some((real_host, real_port)) = changes.book.real_of(&own.host, port) else { return };
     for at in (at + 1..changes.words.len()).step_by(2) {
         match changes.text(at).and_then(Parameter::of) {
             Some(Parameter::AnnouncedHost) if changes.text(at + 1) == Some(&own.host) => {
                 changes.set(at + 1, real_host.clone());
             }
-            Some(Parameter::AnnouncedPort) if changes.text(at + 1).and_then(parse_port) == Some(own.port) => {
+            Some(Parameter::AnnouncedPort) if changes.text(at + 1).and_then(parse_port) == Some(port) => {
                 changes.set(at + 1, real_port.to_string());
             }
             _ => {}

@@ -25,11 +25,8 @@ fn instance(fields: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
         edits.set(name, &new);
     }
     for (host, port) in [("ip", "port"), ("master-host", "master-port"), ("primary-host", "primary-port")] {
-        let (Some(host), Some(port)) = (fields.field(host), fields.field(port)) else { continue };
-        let (Some(name), Some(number)) = (host.text(), port.text().and_then(parse_port)) else { continue };
-        if let Some(local) = local_at(book, name, number, None) {
-            edits.set_unless_empty(host, &local.host);
-            edits.set(port, &local.port.to_string());
+        if let (Some(host), Some(port)) = (fields.field(host), fields.field(port)) {
+            host_and_port(host, port, edits, book);
         }
     }
 }
@@ -42,7 +39,9 @@ pub(super) fn instance_name(named: HostPort<'_>, book: &dyn AddressBook) -> Opti
 
 /// SENTINEL GET-MASTER-ADDR-BY-NAME: host and port, or a null.
 pub(super) fn address(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    host_and_port(&reply.children, edits, book);
+    if let [host, port] = reply.children.as_slice() {
+        host_and_port(host, port, edits, book);
+    }
 }
 
 /// SENTINEL INFO-CACHE: names of masters, and for each the texts of INFO of it and of its replicas with their ages.
@@ -73,8 +72,9 @@ pub(super) fn scripts(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addre
                 }
             }
             // A failover: path, master, role, state, and two addresses.
-            [_, _, _, _, addresses @ ..] => {
-                addresses.chunks_exact(2).for_each(|address| host_and_port(address, edits, book));
+            [_, _, _, _, from_host, from_port, to_host, to_port] => {
+                host_and_port(from_host, from_port, edits, book);
+                host_and_port(to_host, to_port, edits, book);
             }
             _ => {}
         }

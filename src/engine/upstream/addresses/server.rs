@@ -8,22 +8,25 @@ use super::{AddressBook, LocalAddress};
 pub(super) fn role(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     match reply.children.as_slice() {
         [role, _, replicas, ..] if role.bytes() == Some(b"master") => {
-            replicas.children.iter().for_each(|replica| host_and_port(&replica.children, edits, book));
+            for replica in &replicas.children {
+                if let [host, port, ..] = replica.children.as_slice() {
+                    host_and_port(host, port, edits, book);
+                }
+            }
         }
-        [role, master @ ..] if matches!(role.bytes(), Some(b"slave" | b"replica")) => {
-            host_and_port(master, edits, book)
+        [role, host, port, ..] if matches!(role.bytes(), Some(b"slave" | b"replica")) => {
+            host_and_port(host, port, edits, book);
         }
         _ => {}
     }
 }
 
-/// Localizes the two first of these values.
-pub(super) fn host_and_port(values: &[Value<'_>], edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    let [host, port, ..] = values else { return };
+/// Two values that are the host and the port of a node.
+pub(super) fn host_and_port(host: &Value<'_>, port: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     let (Some(name), Some(number)) = (host.text(), port.text().and_then(parse_port)) else { return };
     if let Some(local) = local_at(book, name, number, None) {
         edits.set_unless_empty(host, &local.host);
-        edits.set(port, &local.port.to_string());
+        edits.set(port, local.port.to_string());
     }
 }
 

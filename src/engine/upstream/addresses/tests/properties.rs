@@ -113,7 +113,7 @@ fn reply(depth: u32) -> BoxedStrategy<Vec<u8>> {
         1 => text("+"),
         2 => text("-"),
         1 => bulk_error,
-        2 => (0_i64..8000).prop_map(|number| integer(number)),
+        2 => (0_i64..8000).prop_map(integer),
         1 => prop::sample::select(vec!["$-1", "*-1", "_", "#t", ",1.5"]).prop_map(line),
     ];
     if depth == 0 {
