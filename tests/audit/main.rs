@@ -7,6 +7,7 @@
 
 mod clocks;
 mod corpus;
+mod cross_slot;
 mod ending;
 mod expiry;
 mod findings_page;

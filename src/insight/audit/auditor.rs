@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::audit_state::AuditState;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
+use super::cross_slot::{CrossSlots, UsedBefore};
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
@@ -39,6 +40,8 @@ pub struct Auditor {
     scripts: KnownScripts,
     /// What waits for EXEC, of journals that do not say what it ran.
     queued: QueuedCommands,
+    /// What a Cluster would refuse.
+    cross_slots: CrossSlots,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -57,8 +60,10 @@ impl Auditor {
 
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
-        let (queued, waiting) = (QueuedCommands::default(), WaitingLines::default());
-        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: 0 }
+        let (queued, cross_slots, waiting) =
+            (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
+        let clock_moves = Vec::new();
+        Self { commands, state, scripts, queued, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -116,8 +121,8 @@ impl Auditor {
     pub fn active(&self) -> Self {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
-        let waiting = WaitingLines::default();
-        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: self.lines }
+        let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
+        Self { commands, state, scripts, queued, cross_slots, waiting, places: 0, clock_moves, lines: self.lines }
     }
 
     // ---- settings
@@ -139,6 +144,7 @@ impl Auditor {
     pub fn forget_server(&mut self, server: u16) {
         self.state.forget_server(server);
         self.queued.forget(server);
+        self.cross_slots.forget(server);
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -239,6 +245,14 @@ impl Auditor {
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };
         let (kind, lock_effect) = (row.kind, row.lock_effect);
+        let used = UsedBefore::of(&self.state, self.queued.of(line), line, (kind, lock_effect), &self.commands);
+        if line.was_sent_away() {
+            if kind == CommandKind::Transaction(TransactionCommand::Exec) {
+                self.queued.clear(line);
+                self.unwatch(line);
+            }
+            return self.cross_slots.note(&mut self.state, line, used, &self.commands);
+        }
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -261,6 +275,7 @@ impl Auditor {
             | CommandKind::Container => self.process_command(line, lock_effect),
         }
         note_work(&mut self.state, line, &self.commands);
+        self.cross_slots.note(&mut self.state, line, used, &self.commands);
     }
 
     /// The journals end.

@@ -215,6 +215,10 @@ codes! {
     EvictedLock = "evicted-lock", Error,
         "The server evicted a lock that was held",
         "Keep locks on a server with maxmemory-policy noeviction, apart from what may be evicted.";
+    /// A Cluster refuses what is done to a lock and other keys in one step.
+    CrossSlot = "cross-slot", Note,
+        "A lock is used in one step with keys that a Cluster keeps elsewhere",
+        "Give keys that are used in one step the same hash tag: lock:{order-7} and data:{order-7}.";
     /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",

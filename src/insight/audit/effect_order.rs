@@ -549,7 +549,7 @@ fn mark_wide(lines: &mut [WaitingLine]) {
 /// What a line found and did.
 fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
     let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return Vec::new() };
-    if line.event.is_some() || line.is_queued() || line.outcome == Outcome::NeverRan {
+    if line.event.is_some() || line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() {
         return Vec::new();
     }
     let unknown = |db: u32, words: &[&[u8]]| -> Vec<KeyStep> {

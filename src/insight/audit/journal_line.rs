@@ -160,6 +160,34 @@ impl<'a> JournalLine<'a> {
         self.event.is_none() && self.reply.is_empty() && self.outcome != Outcome::NeverRan
     }
 
+    /// Whether the node that received it sent it away, because another one has the keys or the server was not ready: it
+    /// changed nothing.
+    pub fn was_sent_away(&self) -> bool {
+        const CODES: [&[u8]; 9] = [
+            b"MOVED",
+            b"ASK",
+            b"CROSSSLOT",
+            b"CLUSTERDOWN",
+            b"TRYAGAIN",
+            b"READONLY",
+            b"MASTERDOWN",
+            b"NOREPLICAS",
+            b"LOADING",
+        ];
+        error_code(self.reply).is_some_and(|code| CODES.contains(&code))
+    }
+
+    /// Whether a Cluster sent it away.
+    pub fn shows_a_cluster(&self) -> bool {
+        const CODES: [&[u8]; 5] = [b"MOVED", b"ASK", b"CROSSSLOT", b"CLUSTERDOWN", b"TRYAGAIN"];
+        error_code(self.reply).is_some_and(|code| CODES.contains(&code))
+    }
+
+    /// Whether a Cluster refused it because its keys are in different hash slots.
+    pub fn is_refused_for_slots(&self) -> bool {
+        error_code(self.reply) == Some(b"CROSSSLOT")
+    }
+
     /// Whether it only waits for EXEC.
     pub fn is_queued(&self) -> bool {
         self.outcome == Outcome::Queued || self.are_children_unknown && self.reply == b"+QUEUED\r\n"
@@ -218,6 +246,17 @@ impl<'a> JournalLine<'a> {
 /// The nearest time that is counted with, in microseconds since 1970.
 pub fn plausible(micros: i64) -> i64 {
     micros.clamp(-FURTHEST / 2, FURTHEST)
+}
+
+/// The first word of an error.
+fn error_code(reply: &[u8]) -> Option<&[u8]> {
+    let text = match reply.split_first()? {
+        (b'-', text) => text,
+        // As RESP3 has long errors.
+        (b'!', rest) => rest.get(memchr::memchr(b'\n', rest)? + 1..)?,
+        _ => return None,
+    };
+    text.split(|byte| matches!(byte, b' ' | b'\r')).next()
 }
 
 fn earliest(sent: Option<i64>, real: i64) -> i64 {

@@ -10,8 +10,8 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `effect_order`, [`auditor`]; on running servers: `record_merge`, `live_state`,
-//!    `live_audit`.
+//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; on
+//!    running servers: `record_merge`, `live_state`, `live_audit`.
 //! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
@@ -25,6 +25,7 @@ mod client_identity;
 mod client_state;
 mod code;
 mod command_effects;
+mod cross_slot;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
