@@ -224,7 +224,8 @@ pub use insight::audit::{
     describe_findings,
 };
 pub use powers::{
-    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict,
+    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector, Outcome,
+    Pattern, Query, Search, Verdict,
 };
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,

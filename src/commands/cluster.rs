@@ -1,6 +1,7 @@
 //! CLUSTER and what belongs to it. This server is in no cluster, and says so as a real one does.
 
 use crate::base::error::CommandError;
+use crate::base::hash_slot::hash_slot;
 use crate::base::profile::{Since, Version};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;

@@ -15,6 +15,8 @@ mod explore;
 mod intercept;
 mod journal;
 mod monitor;
+#[cfg(test)]
+mod node_tests;
 mod replies;
 mod reset;
 mod transaction;

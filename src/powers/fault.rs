@@ -511,7 +511,7 @@ mod tests {
     use crate::powers::line::line_of;
 
     fn set() -> CommandInfo<'static> {
-        CommandInfo { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0 }
+        CommandInfo { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0, node: None }
     }
 
     fn fired(fault: Fault, matches: usize) -> Vec<bool> {

@@ -34,7 +34,7 @@ pub use journal::{
 #[cfg(feature = "internals")]
 pub use journal::{MonitorLine, MonitorSource};
 pub use line::line_of;
-pub use node_info::{NodeInfo, NodeRole};
+pub use node_info::{NodeInfo, NodeRole, NodeSelector, NodeSnapshot};
 pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use super::Instance;
 use crate::base::duration::spell_duration;
+use crate::clients::deployment::Deployment;
 use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Rule, Side, Verdict};
+
+const NO_DEPLOYMENT: &str = "there is no deployment: nodes are those of --upstream-cluster or --upstream-sentinel";
 
 impl Instance {
     /// Arms a fault. The error says why it cannot be armed.
-    pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
+    pub fn add_fault(&self, mut fault: Fault) -> Result<Arc<Rule>, String> {
+        self.resolve_node(&mut fault.pattern, &[])?;
         if matches!(fault.verdict, Verdict::Refuse) && !self.space.is_empty() {
             return Err(
                 "refuse is about new connections, which are in no space yet: add it outside of spaces".to_owned()
@@ -19,6 +23,17 @@ impl Instance {
         let rule = self.control.faults.add(fault)?;
         self.update_fault_hooks();
         Ok(rule)
+    }
+
+    /// Looks up the node that a pattern names, by an address at one of these hosts, too, if it is a local one.
+    pub fn resolve_node(&self, pattern: &mut Pattern, hosts: &[String]) -> Result<(), String> {
+        let Some(selector) = pattern.node_mut() else { return Ok(()) };
+        self.deployment().ok_or(NO_DEPLOYMENT)?.resolve(selector, hosts)
+    }
+
+    /// The Cluster or the Sentinel set behind this server.
+    pub fn deployment(&self) -> Option<&Arc<Deployment>> {
+        self.upstream.as_ref()?.deployment.as_ref()
     }
 
     /// Disarms a fault, and releases the commands that it holds.
@@ -64,10 +79,11 @@ impl Instance {
     pub fn add_gate(
         &self,
         name: &str,
-        pattern: Pattern,
+        mut pattern: Pattern,
         side: Side,
         timeout: Option<Duration>,
     ) -> Result<Arc<Gate>, String> {
+        self.resolve_node(&mut pattern, &[])?;
         self.control.gates.add(name, pattern, side, timeout, &self.active_hooks)
     }
 

@@ -183,6 +183,8 @@ impl AuditState {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
+            Some(EventKind::Promoted) => "(the node is promoted to master)".to_owned(),
+            Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }

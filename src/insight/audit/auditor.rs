@@ -239,6 +239,7 @@ impl Auditor {
             Some(EventKind::Clock) => return self.note_clock_move(line),
             Some(EventKind::Evicted) => return self.state.evict(line),
             Some(EventKind::Missing) => return self.note_gap(line.server),
+            Some(EventKind::Promoted | EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return,
             None => {}

@@ -1,5 +1,7 @@
 //! One line of a journal, whether it is in memory or was read from a file.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, StoredRecord};
@@ -79,7 +81,12 @@ impl<'a> JournalLine<'a> {
             client: record.client,
             db: record.db,
             event: record.event,
-            words: record.words().iter().collect(),
+            // In front of the detail of an event at a node, the record has the node.
+            words: record
+                .words()
+                .iter()
+                .skip(usize::from(record.event.is_some_and(EventKind::is_about_node)))
+                .collect(),
             reply: record.kept().reply,
             outcome: record.outcome,
             replied_at: record.held_after().map(|held| later(record.real, held)),
@@ -213,6 +220,15 @@ impl<'a> JournalLine<'a> {
             Origin::Memory(seen) => seen.address(),
             Origin::File(Item::Command(entry)) => &entry.address,
             Origin::File(Item::Event(event)) => &event.address,
+        }
+    }
+
+    /// The real address of the node that the command was sent to, or that the event is about, if there is a deployment.
+    pub fn node(&self) -> Option<Cow<'a, str>> {
+        match self.origin {
+            Origin::Memory(seen) => seen.node(),
+            Origin::File(Item::Command(entry)) => entry.node.as_deref().map(Cow::Borrowed),
+            Origin::File(Item::Event(event)) => event.node.as_deref().map(Cow::Borrowed),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
     Span, SpanKind, plausible,
 };
-use crate::powers::{EventKind, Item};
+use crate::powers::{Event, EventKind, Item};
 
 /// How many moments and locks a report has: first those that findings rest on, then those about locks.
 pub const MAX_MOMENTS: usize = 100_000;
@@ -537,7 +537,8 @@ fn chosen<'a>(
         let key = (server, seq_of(item));
         match item {
             _ if proving.contains(&key) => 0,
-            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock | EventKind::Missing) => 0,
+            Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }
