@@ -9,7 +9,6 @@ mod args;
 mod command_docs;
 mod command_info;
 mod command_spec;
-mod hash_slot;
 mod history;
 mod key_spec;
 mod lock_effect;
@@ -27,7 +26,6 @@ pub use command_spec::{
     Arity, Category, Channels, CommandKind, CommandSpec, DatabaseArgs, Flag, Group, ScriptCommand, Secrets,
     TransactionCommand,
 };
-pub use hash_slot::hash_slot;
 #[cfg(test)]
 pub use history::HISTORIES;
 pub use key_spec::KeySpec;

@@ -10,6 +10,7 @@ mod corpus;
 mod cross_slot;
 mod ending;
 mod expiry;
+mod failover;
 mod findings_page;
 mod hostile;
 mod intervals;

@@ -14,7 +14,9 @@ use super::lock::{Lock, LockId};
 use super::missing_replies::keys_of;
 use super::queued_commands::Queue;
 use super::rule_context::FindingDraft;
-use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand, hash_slot};
+use crate::base::hash_slot::hash_slot;
+use crate::protocol::parse_integer;
+use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand};
 
 /// How many kinds of steps are told of: a program has few scripts and transactions, however many keys they are for.
 pub const MAX_KINDS: usize = 256;
@@ -82,8 +84,15 @@ impl UsedBefore {
                 let mut keys: Vec<UsedKey> =
                     watched.map(|(db, key, _)| UsedKey::new(*db, key, (false, true))).collect();
                 let mut names = Vec::new();
+                let mut selected = None;
                 for (db, words) in queue.filter(|queue| !queue.is_cut).iter().flat_map(|queue| &queue.commands) {
                     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    if let [name, to] = words.as_slice()
+                        && name.eq_ignore_ascii_case(b"SELECT")
+                    {
+                        selected = parse_integer(to).and_then(|to| u32::try_from(to).ok());
+                    }
+                    let db = &selected.unwrap_or(*db);
                     names.push(words.first().copied().unwrap_or_default().to_ascii_uppercase());
                     add_named(&mut keys, commands, *db, &words);
                 }

@@ -50,6 +50,7 @@ struct WaitingLine {
     is_interval: bool,
     is_unplaced: bool,
     is_loose: bool,
+    is_stale: bool,
 }
 
 /// A key of one server.
@@ -104,6 +105,7 @@ impl WaitingLines {
             // It is too late for what has left already.
             is_unplaced: is_interval && line.earliest < self.left_until,
             is_loose: false,
+            is_stale: line.is_stale,
         };
         self.newest = self.newest.max(line.real);
         if line.outcome == Outcome::Unknown {
@@ -501,7 +503,7 @@ fn groups(lines: &[WaitingLine]) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
 impl WaitingLine {
     fn journal_line(&self) -> JournalLine<'_> {
         let mut line = JournalLine::item(self.server, &self.item);
-        (line.is_unplaced, line.is_loose) = (self.is_unplaced, self.is_loose);
+        (line.is_unplaced, line.is_loose, line.is_stale) = (self.is_unplaced, self.is_loose, self.is_stale);
         line
     }
 
@@ -550,6 +552,10 @@ fn mark_wide(lines: &mut [WaitingLine]) {
 fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
     let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return Vec::new() };
     if line.event.is_some() || line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() {
+        return Vec::new();
+    }
+    // What a replica has says nothing of what the master had at that time.
+    if line.is_stale {
         return Vec::new();
     }
     let unknown = |db: u32, words: &[&[u8]]| -> Vec<KeyStep> {

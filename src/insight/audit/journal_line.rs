@@ -44,6 +44,8 @@ pub struct JournalLine<'a> {
     pub are_children_unknown: bool,
     /// Whether words were cut off.
     pub is_cut: bool,
+    /// Whether a replica may have answered it, which may be out of date.
+    pub is_stale: bool,
     origin: Origin<'a>,
 }
 
@@ -92,6 +94,7 @@ impl<'a> JournalLine<'a> {
             replied_at: record.held_after().map(|held| later(record.real, held)),
             are_children_unknown: record.are_children_unknown,
             is_cut: record.kept().words_missing > 0,
+            is_stale: false,
             origin: Origin::Memory(seen),
         }
     }
@@ -119,6 +122,7 @@ impl<'a> JournalLine<'a> {
                 replied_at: entry.held_after.map(|held| later(entry.real, held)),
                 are_children_unknown: entry.are_children_unknown,
                 is_cut: entry.words_missing > 0,
+                is_stale: false,
                 origin,
             },
             Item::Event(event) => Self {
@@ -143,6 +147,7 @@ impl<'a> JournalLine<'a> {
                 replied_at: None,
                 are_children_unknown: false,
                 is_cut: false,
+                is_stale: false,
                 origin,
             },
         }
@@ -230,6 +235,11 @@ impl<'a> JournalLine<'a> {
             Origin::File(Item::Command(entry)) => entry.node.as_deref().map(Cow::Borrowed),
             Origin::File(Item::Event(event)) => event.node.as_deref().map(Cow::Borrowed),
         }
+    }
+
+    /// The detail of an event.
+    pub fn detail(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.words.first().copied().unwrap_or_default())
     }
 
     /// Lends the commands that EXEC or a script ran.

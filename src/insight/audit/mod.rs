@@ -4,7 +4,7 @@
 //! No two files use each other (`tests/repository/architecture.rs` keeps it). From bottom to top:
 //!
 //! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
-//! 2. What comes in: `journal_line`, `reply_value`.
+//! 2. What comes in: `journal_line`, `reply_value`, `known_nodes`.
 //! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
 //! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
@@ -39,6 +39,7 @@ mod journal_line;
 mod journals;
 mod key_transfer;
 mod known_lock;
+mod known_nodes;
 mod live_audit;
 mod live_state;
 mod lock;
