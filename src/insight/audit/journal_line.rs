@@ -46,6 +46,8 @@ pub struct JournalLine<'a> {
     pub is_cut: bool,
     /// Whether a replica may have answered it, which may be out of date.
     pub is_stale: bool,
+    /// The front that has seen it, if there are several in front of one server.
+    pub front: Front,
     origin: Origin<'a>,
 }
 
@@ -53,6 +55,17 @@ pub struct JournalLine<'a> {
 enum Origin<'a> {
     Memory(&'a StoredRecord<'a>),
     File(&'a Item),
+}
+
+/// One of several fronts before one server. Each has a clock of its own; the times of lines are on that of the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Front {
+    pub number: u16,
+    /// By how many microseconds the times of the line may be wrong, before and behind. The interval of the line is longer by
+    /// that on both sides; among lines of the same front it counts without.
+    pub slack: i64,
+    /// Whether lines of the same front come in the order of their effects.
+    pub is_ordered: bool,
 }
 
 /// A command that EXEC or a script ran. A command with nested ones comes after them.
@@ -95,6 +108,7 @@ impl<'a> JournalLine<'a> {
             are_children_unknown: record.are_children_unknown,
             is_cut: record.kept().words_missing > 0,
             is_stale: false,
+            front: Front::default(),
             origin: Origin::Memory(seen),
         }
     }
@@ -123,6 +137,7 @@ impl<'a> JournalLine<'a> {
                 are_children_unknown: entry.are_children_unknown,
                 is_cut: entry.words_missing > 0,
                 is_stale: false,
+                front: Front::default(),
                 origin,
             },
             Item::Event(event) => Self {
@@ -148,6 +163,7 @@ impl<'a> JournalLine<'a> {
                 are_children_unknown: false,
                 is_cut: false,
                 is_stale: false,
+                front: Front::default(),
                 origin,
             },
         }
