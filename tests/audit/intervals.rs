@@ -283,6 +283,7 @@ fn random_history(seed: u64) -> Vec<Item> {
             // What connections without a name may be to each other is guessed from much that an interval hides.
             name: format!("worker-{client}").into_bytes(),
             address: String::new(),
+            node: None,
             db: 0,
             words,
             words_missing: 0,

@@ -140,6 +140,7 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                 let what = match event.kind {
                     EventKind::Clock => "the clock moves",
                     EventKind::Missing => "missing:",
+                    EventKind::Promoted | EventKind::Topology => continue,
                     _ => "the server starts again,",
                 };
                 ("", format!("{what} {}", clipped(&visible(&event.detail), 40)), String::new())

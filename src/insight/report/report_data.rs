@@ -9,7 +9,7 @@ use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
     Span, SpanKind, plausible,
 };
-use crate::powers::{EventKind, Item};
+use crate::powers::{Event, EventKind, Item};
 
 /// How many moments and locks a report has: first those that findings rest on, then those about locks.
 pub const MAX_MOMENTS: usize = 100_000;
@@ -320,6 +320,7 @@ impl<'a> ReportData<'a> {
                     Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
                 }
                 HoldStatus::Evicted(mark) => Some((mark, "the server evicted it".to_owned())),
+                HoldStatus::FailedOver(mark) => Some((mark, "the node that had it was replaced".to_owned())),
                 HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {
@@ -537,7 +538,8 @@ fn chosen<'a>(
         let key = (server, seq_of(item));
         match item {
             _ if proving.contains(&key) => 0,
-            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock | EventKind::Missing) => 0,
+            Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }
