@@ -75,7 +75,7 @@ const KEYS: usize = 97;
 const MOVED_SLOTS: usize = 1_000;
 
 /// How long a program may be silent.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Installs what a language needs, and says which program runs it.
 pub fn install(language: Language) -> Result<PathBuf, String> {

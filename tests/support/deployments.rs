@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -35,6 +35,11 @@ pub struct Node {
     is_sentinel: bool,
     /// The password that the administrator's connections give first.
     password: Option<String>,
+}
+
+/// A failover takes seconds on a quiet machine, and nobody knows how many on a busy one.
+fn patience() -> Deadline {
+    Deadline::within(Duration::from_secs(90))
 }
 
 /// Lets the servers work for a moment between two looks at a state that takes seconds: whoever asks all the time takes the
@@ -98,17 +103,18 @@ impl Node {
             command.arg("--sentinel");
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("redis-server starts: `make redis` installs it");
         let ready = if self.is_sentinel { "Sentinel ID is" } else { "Ready to accept connections" };
         let seen_before = self.log().matches(ready).count();
-        let deadline = Deadline::start();
+        self.child = Some(command.spawn().expect("redis-server starts: `make redis` installs it"));
+        let deadline = patience();
         loop {
             // Beside the line, the port answers: a Sentinel says who it is before it listens to anybody.
-            if self.log().matches(ready).count() > seen_before && std::net::TcpStream::connect(self.address()).is_ok() {
-                self.child = Some(child);
+            if self.log().matches(ready).count() > seen_before && TcpStream::connect(self.address()).is_ok() {
                 return true;
             }
+            let child = self.child.as_mut().expect("it was just started");
             if child.try_wait().expect("a child of this process").is_some() {
+                self.child = None;
                 assert!(self.log().contains("bind: Address already in use"), "redis-server ended:\n{}", self.log());
                 return false;
             }
@@ -154,7 +160,7 @@ impl Node {
     /// Sends one command on a connection of its own, again if that is closed: a Sentinel closes the connections to a node whose
     /// role it changes.
     pub fn ask(&self, line: &str) -> Frame {
-        let deadline = Deadline::start();
+        let deadline = patience();
         loop {
             let mut wire = self.wire();
             wire.send(&request(&line.split_whitespace().collect::<Vec<_>>()));
@@ -190,7 +196,7 @@ impl Node {
     /// Starts a killed server again, where it was.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it still runs");
-        let deadline = Deadline::start();
+        let deadline = patience();
         while !self.run() {
             look_again(&deadline, format_args!("port {} to be free again", self.port));
         }
@@ -226,7 +232,7 @@ impl Node {
     }
 
     fn until_replicated(&self) {
-        let deadline = Deadline::start();
+        let deadline = patience();
         loop {
             let text = self.ask("INFO replication").text();
             let field =
@@ -333,7 +339,7 @@ impl Cluster {
         for node in others {
             first.must(&format!("CLUSTER MEET 127.0.0.1 {}", node.tls_port.unwrap_or(node.port)));
         }
-        let deadline = Deadline::start();
+        let deadline = patience();
         let knows_all = |node: &Node| {
             let lines = node.cluster_lines();
             lines.len() == nodes.len() && lines.iter().all(|line| !line.has("handshake"))
@@ -382,7 +388,7 @@ impl Cluster {
     /// Waits until every running node has seen that all slots are served, and every replica is in step with its master.
     #[track_caller]
     pub fn until_well(&self) {
-        let deadline = Deadline::start();
+        let deadline = patience();
         let count = self.running().count();
         loop {
             let unwell = self.running().find_map(|node| {
@@ -448,7 +454,7 @@ impl Cluster {
         let replicas: Vec<u16> = self.replicas_of(self.at(master)).iter().map(|node| node.port).collect();
         self.at(master).hold_writes();
         self.nodes.iter_mut().find(|node| node.port == master).expect("it is there").kill();
-        let deadline = Deadline::start();
+        let deadline = patience();
         let promoted = loop {
             let lines = self.lines();
             if let Some(line) = lines.iter().find(|line| line.is_master() && replicas.contains(&line.port)) {
@@ -461,7 +467,7 @@ impl Cluster {
     }
 
     fn until_master(&self, port: u16) {
-        let deadline = Deadline::start();
+        let deadline = patience();
         while !self.running().all(|node| node.cluster_lines().iter().any(|line| line.port == port && line.is_master()))
         {
             look_again(&deadline, format_args!("port {port} to be a master"));
@@ -502,7 +508,7 @@ impl Cluster {
 
     /// Waits until all nodes name the same master for every slot.
     pub fn until_agreed(&self) {
-        let deadline = Deadline::start();
+        let deadline = patience();
         let view = |node: &Node| {
             let mut owned: Vec<(String, Vec<(u16, u16)>)> = node
                 .cluster_lines()
@@ -577,7 +583,7 @@ impl SentinelSet {
             node.password.clone_from(&password);
         }
         let mut set = Self { sentinels: Vec::new(), nodes, folder };
-        let deadline = Deadline::start();
+        let deadline = patience();
         while set.nodes[0].must("INFO replication").text().matches("state=online").count() < 2 {
             look_again(&deadline, "the replicas to be in step");
         }
@@ -603,7 +609,7 @@ impl SentinelSet {
 
     /// Waits until every Sentinel knows the two others and so many replicas that follow the master.
     pub fn until_well(&self, replicas: usize) {
-        let deadline = Deadline::start();
+        let deadline = patience();
         loop {
             let unwell = self.sentinels.iter().filter(|sentinel| sentinel.is_running()).find_map(|sentinel| {
                 let others = sentinel.master_field("num-other-sentinels");
@@ -644,7 +650,7 @@ impl SentinelSet {
     pub fn fail_over(&self) -> u16 {
         let before = self.master();
         self.at(before).refuse_writes();
-        let deadline = Deadline::start();
+        let deadline = patience();
         loop {
             let reply = self.sentinels[0].ask(&format!("SENTINEL FAILOVER {}", Self::SERVICE));
             if reply == Frame::status("OK") {
@@ -653,7 +659,7 @@ impl SentinelSet {
             look_again(&deadline, format_args!("SENTINEL FAILOVER: {reply:?}"));
         }
         let after = self.until_replaced(before);
-        let deadline = Deadline::start();
+        let deadline = patience();
         while self.at(before).info("INFO replication", "role") != "slave" {
             look_again(&deadline, "the former master to follow the new one");
         }
@@ -671,7 +677,7 @@ impl SentinelSet {
 
     /// Waits until all Sentinels name another master, which says that it is one.
     fn until_replaced(&self, before: u16) -> u16 {
-        let deadline = Deadline::start();
+        let deadline = patience();
         loop {
             let named: Vec<u16> = self.sentinels.iter().map(Node::master_port).collect();
             let after = named[0];
