@@ -90,7 +90,10 @@ impl Node {
         main: &Handle,
     ) -> Arc<Self> {
         let root = Arc::new(root);
-        let script_monitor = upstream.as_ref().and_then(|target| ScriptMonitor::start(target, &root, main));
+        let script_monitor = upstream.as_ref().and_then(|target| {
+            let target = Arc::clone(target);
+            ScriptMonitor::start(move || Arc::clone(&target), &root, main)
+        });
         let (mut addresses, mut tls_addresses): (Vec<_>, Vec<_>) = (
             bound.iter().filter_map(BoundAddress::plain_address).collect(),
             bound.iter().filter_map(BoundAddress::tls_address).collect(),

@@ -7,8 +7,10 @@
 
 mod clocks;
 mod corpus;
+mod cross_slot;
 mod ending;
 mod expiry;
+mod failover;
 mod findings_page;
 mod hostile;
 mod intervals;

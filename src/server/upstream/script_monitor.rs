@@ -56,19 +56,23 @@ pub(in crate::server) struct ScriptMonitor {
 }
 
 impl ScriptMonitor {
-    /// Starts, if that was asked for.
-    pub(in crate::server) fn start(target: &Arc<Target>, engine: &Engine, events: &Handle) -> Option<Arc<Self>> {
+    /// Starts, if that was asked for. `target` says where the server is now.
+    pub(in crate::server) fn start(
+        target: impl Fn() -> Arc<Target> + Send + 'static,
+        engine: &Engine,
+        events: &Handle,
+    ) -> Option<Arc<Self>> {
         engine.instance.upstream.as_ref().filter(|upstream| upstream.monitors_scripts)?;
         let (askers, asked) = mpsc::unbounded_channel();
         let monitor = Arc::new(Self {
             scripts: Mutex::default(),
             is_on: AtomicBool::new(false),
             askers,
-            address: target.address(),
+            address: target().address(),
             table: engine.table.clone(),
             log: Arc::clone(&engine.instance.log),
         });
-        events.spawn(Arc::clone(&monitor).run(Arc::clone(target), asked));
+        events.spawn(Arc::clone(&monitor).run(target, asked));
         Some(monitor)
     }
 
@@ -105,10 +109,10 @@ impl ScriptMonitor {
         self.log.warn(format!("Upstream {}: {text}", self.address));
     }
 
-    async fn run(self: Arc<Self>, target: Arc<Target>, mut asked: UnboundedReceiver<Asker>) {
+    async fn run(self: Arc<Self>, target: impl Fn() -> Arc<Target>, mut asked: UnboundedReceiver<Asker>) {
         let mut last_reason = String::new();
         loop {
-            match self.begin(&target).await {
+            match self.begin(&target()).await {
                 Ok(mut feed) => {
                     self.is_on.store(true, Ordering::Relaxed);
                     self.log.notice(format!(

@@ -12,11 +12,11 @@ pub(super) fn slots(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Address
         let id = others.first().and_then(Value::text);
         let further = others.get(1);
         let ip = further.and_then(|further| further.field("ip")).and_then(Value::text);
-        let host = [endpoint.text(), ip].into_iter().flatten().map(known_host).find(|host| !host.is_empty());
+        let host = [ip, endpoint.text()].into_iter().flatten().map(known_host).find(|host| !host.is_empty());
         let Some(local) = local_at(book, host.unwrap_or_default(), number, id) else { continue };
         // Without a host, a client goes on with the one at which it reached this server.
         edits.set_unless_empty(endpoint, &local.host);
-        edits.set(port, &local.port.to_string());
+        edits.set(port, local.port.to_string());
         for (name, value) in further.into_iter().flat_map(Value::fields) {
             if matches!(name.bytes(), Some(b"ip" | b"hostname")) {
                 edits.set_unless_empty(value, &local.host);
@@ -55,7 +55,7 @@ fn shard_node(node: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
         let Some((_, port)) = ports.iter().find(|(known, _)| name.bytes() == Some(known.as_bytes())) else { continue };
         last = Some(value);
         match port {
-            Some(port) => edits.set(value, &port.to_string()),
+            Some(port) => edits.set(value, port.to_string()),
             None => removed.push((name, value)),
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn nodes(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Address
         reply.children.iter().for_each(|line| nodes(line, edits, book));
     } else if let Some(text) = reply.text() {
         let lines: Vec<String> = text.split('\n').map(|line| node_line(line, book)).collect();
-        edits.set(reply, &lines.join("\n"));
+        edits.set(reply, lines.join("\n"));
     }
 }
 

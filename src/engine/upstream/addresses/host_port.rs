@@ -21,10 +21,8 @@ pub(super) fn known_host(host: &str) -> &str {
 
 /// A port as it stands in replies. 0 is none.
 pub(super) fn parse_port(text: &str) -> Option<u16> {
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok().filter(|port| *port != 0)
+    let is_port = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    if is_port { text.parse().ok() } else { None }
 }
 
 /// A host and a port with a colon between them.
@@ -51,7 +49,7 @@ impl<'t> HostPort<'t> {
         if host.contains(|char: char| char.is_whitespace()) {
             return None;
         }
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).filter(|host| host.contains(':'));
         let brackets = if bare.is_some() { Brackets::IfColons } else { Brackets::Never };
         Some(Self { host: bare.unwrap_or(host), port, brackets })
     }

@@ -50,10 +50,10 @@ pub trait AddressBook {
 
 /// The reply to a command, with the local addresses. `None`: it has none, and stays. The reply may be an error, too.
 pub fn rewrite_reply(kind: AddressKind, reply: &[u8], book: &dyn AddressBook) -> Option<Vec<u8>> {
-    if matches!(reply.first(), Some(b'-' | b'!')) {
+    let value = Value::parse(reply)?;
+    if matches!(value.kind(), b'-' | b'!') {
         return errors::rewrite(reply, book);
     }
-    let value = Value::parse(reply)?;
     let mut edits = Edits::new(reply);
     let rewrite = match kind {
         AddressKind::Slots => cluster::slots,

@@ -205,8 +205,8 @@ impl<'r> Edits<'r> {
     }
 
     /// Gives a string, number or error another text. A null stays.
-    pub fn set(&mut self, value: &Value<'_>, text: &str) {
-        self.set_head(&value.head, text.as_bytes());
+    pub fn set(&mut self, value: &Value<'_>, text: impl AsRef<[u8]>) {
+        self.set_head(&value.head, text.as_ref());
     }
 
     /// Gives it another text, unless it is empty.

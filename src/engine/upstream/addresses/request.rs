@@ -1,7 +1,7 @@
 //! Requests in which a client names a node, or a client.
 
 use super::AddressBook;
-use super::host_port::{HostPort, parse_port};
+use super::host_port::{Brackets, HostPort, join, parse_port};
 use super::server::Parameter;
 use crate::protocol::{OwnedWords, Words};
 
@@ -136,7 +136,7 @@ fn client(changes: &mut Changes<'_>) {
             let place = changes.text(at + 1).and_then(HostPort::parse);
             let real = place.and_then(|place| {
                 let (host, port) = changes.book.real_of(place.host, place.port)?;
-                Some(super::host_port::join(&host, port, super::host_port::Brackets::IfColons))
+                Some(join(&host, port, Brackets::IfColons))
             });
             if let Some(real) = real {
                 changes.set(at + 1, real);
@@ -162,13 +162,14 @@ fn config(changes: &mut Changes<'_>, at: usize) {
         return;
     }
     let own = changes.book.own();
-    let Some((real_host, real_port)) = changes.book.real_of(&own.host, own.port) else { return };
+    let port = own.plain_port.unwrap_or(own.port);
+    let Some((real_host, real_port)) = changes.book.real_of(&own.host, port) else { return };
     for at in (at + 1..changes.words.len()).step_by(2) {
         match changes.text(at).and_then(Parameter::of) {
             Some(Parameter::AnnouncedHost) if changes.text(at + 1) == Some(&own.host) => {
                 changes.set(at + 1, real_host.clone());
             }
-            Some(Parameter::AnnouncedPort) if changes.text(at + 1).and_then(parse_port) == Some(own.port) => {
+            Some(Parameter::AnnouncedPort) if changes.text(at + 1).and_then(parse_port) == Some(port) => {
                 changes.set(at + 1, real_port.to_string());
             }
             _ => {}

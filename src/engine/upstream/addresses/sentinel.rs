@@ -25,11 +25,8 @@ fn instance(fields: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
         edits.set(name, &new);
     }
     for (host, port) in [("ip", "port"), ("master-host", "master-port"), ("primary-host", "primary-port")] {
-        let (Some(host), Some(port)) = (fields.field(host), fields.field(port)) else { continue };
-        let (Some(name), Some(number)) = (host.text(), port.text().and_then(parse_port)) else { continue };
-        if let Some(local) = local_at(book, name, number, None) {
-            edits.set_unless_empty(host, &local.host);
-            edits.set(port, &local.port.to_string());
+        if let (Some(host), Some(port)) = (fields.field(host), fields.field(port)) {
+            host_and_port(host, port, edits, book);
         }
     }
 }
@@ -42,21 +39,23 @@ pub(super) fn instance_name(named: HostPort<'_>, book: &dyn AddressBook) -> Opti
 
 /// SENTINEL GET-MASTER-ADDR-BY-NAME: host and port, or a null.
 pub(super) fn address(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    host_and_port(&reply.children, edits, book);
+    if let [host, port] = reply.children.as_slice() {
+        host_and_port(host, port, edits, book);
+    }
 }
 
 /// SENTINEL INFO-CACHE: names of masters, and for each the texts of INFO of it and of its replicas with their ages.
 pub(super) fn info_cache(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     let nodes = || reply.fields().flat_map(|(_, nodes)| &nodes.children).filter_map(|node| node.children.get(1));
-    let texts = || nodes().filter_map(Value::text);
+    let texts = || nodes().filter_map(Value::bytes);
     // No text has the host of the node that it is about, but those of the others have.
     let hosts: Vec<(&str, u16)> =
         texts().flat_map(|text| info_master(text).into_iter().chain(info_replicas(text))).collect();
-    for (node, text) in nodes().filter_map(|node| Some((node, node.text()?))) {
+    for (node, text) in nodes().filter_map(|node| Some((node, node.bytes()?))) {
         let port = info_value(text, "tcp_port").and_then(parse_port);
         let host = hosts.iter().find(|(_, known)| Some(*known) == port);
         let own = host.and_then(|(host, port)| local_at(book, host, *port, None));
-        edits.set(node, &localized_info(text, own.as_ref(), book));
+        edits.set(node, localized_info(text, own.as_ref(), book));
     }
 }
 
@@ -73,8 +72,9 @@ pub(super) fn scripts(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addre
                 }
             }
             // A failover: path, master, role, state, and two addresses.
-            [_, _, _, _, addresses @ ..] => {
-                addresses.chunks_exact(2).for_each(|address| host_and_port(address, edits, book));
+            [_, _, _, _, from_host, from_port, to_host, to_port] => {
+                host_and_port(from_host, from_port, edits, book);
+                host_and_port(to_host, to_port, edits, book);
             }
             _ => {}
         }

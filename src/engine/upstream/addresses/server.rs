@@ -1,6 +1,6 @@
 //! The replies to INFO, ROLE, CONFIG GET, and those that show clients.
 
-use super::host_port::{HostPort, local_at, parse_port};
+use super::host_port::{Brackets, HostPort, join, local_at, parse_port};
 use super::raw_reply::{Edits, Value};
 use super::{AddressBook, LocalAddress};
 
@@ -8,70 +8,78 @@ use super::{AddressBook, LocalAddress};
 pub(super) fn role(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     match reply.children.as_slice() {
         [role, _, replicas, ..] if role.bytes() == Some(b"master") => {
-            replicas.children.iter().for_each(|replica| host_and_port(&replica.children, edits, book));
+            for replica in &replicas.children {
+                if let [host, port, ..] = replica.children.as_slice() {
+                    host_and_port(host, port, edits, book);
+                }
+            }
         }
-        [role, master @ ..] if matches!(role.bytes(), Some(b"slave" | b"replica")) => {
-            host_and_port(master, edits, book)
+        [role, host, port, ..] if matches!(role.bytes(), Some(b"slave" | b"replica")) => {
+            host_and_port(host, port, edits, book);
         }
         _ => {}
     }
 }
 
-/// Localizes the two first of these values.
-pub(super) fn host_and_port(values: &[Value<'_>], edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    let [host, port, ..] = values else { return };
+/// Two values that are the host and the port of a node.
+pub(super) fn host_and_port(host: &Value<'_>, port: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     let (Some(name), Some(number)) = (host.text(), port.text().and_then(parse_port)) else { return };
     if let Some(local) = local_at(book, name, number, None) {
         edits.set_unless_empty(host, &local.host);
-        edits.set(port, &local.port.to_string());
+        edits.set(port, local.port.to_string());
     }
 }
 
 /// INFO: a text.
 pub(super) fn info(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    if let Some(text) = reply.text() {
-        edits.set(reply, &localized_info(text, Some(&book.own()), book));
+    if let Some(text) = reply.bytes() {
+        edits.set(reply, localized_info(text, Some(&book.own()), book));
     }
 }
 
 /// The text of INFO with local addresses. `own`: that of the node which it is about, if it is known.
-pub(super) fn localized_info(text: &str, own: Option<&LocalAddress>, book: &dyn AddressBook) -> String {
+pub(super) fn localized_info(text: &[u8], own: Option<&LocalAddress>, book: &dyn AddressBook) -> Vec<u8> {
     let master = info_master(text).and_then(|(host, port)| local_at(book, host, port, None));
-    let mut new = String::with_capacity(text.len() + 64);
-    for whole in text.split_inclusive('\n') {
-        let line = whole.trim_end_matches(['\r', '\n']);
-        match line.split_once(':').map(|(name, value)| (name, info_line(name, value, own, master.as_ref(), book))) {
+    let mut new = Vec::with_capacity(text.len() + 64);
+    for whole in text.split_inclusive(|byte| *byte == b'\n') {
+        let field = info_field(whole);
+        match field.map(|(name, value)| (name, info_line(name, value, own, master.as_ref(), book))) {
             Some((name, InfoLine::Value(value))) => {
-                new.push_str(name);
-                new.push(':');
-                new.push_str(&value);
-                new.push_str(&whole[line.len()..]);
+                let line_end = &whole[whole.trim_ascii_end().len()..];
+                new.extend_from_slice(&[name.as_bytes(), b":", value.as_bytes(), line_end].concat());
             }
             Some((_, InfoLine::Gone)) => {}
-            _ => new.push_str(whole),
+            _ => new.extend_from_slice(whole),
         }
     }
     new
 }
 
+/// Name and value of a line of INFO. Lines with other bytes than text have no addresses: names of files.
+fn info_field(line: &[u8]) -> Option<(&str, &str)> {
+    std::str::from_utf8(line).ok()?.trim_ascii_end().split_once(':')
+}
+
+fn info_fields(text: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    text.split(|byte| *byte == b'\n').filter_map(info_field)
+}
+
 /// The host and port of the master that a replica names in INFO.
-pub(super) fn info_master(text: &str) -> Option<(&str, u16)> {
+pub(super) fn info_master(text: &[u8]) -> Option<(&str, u16)> {
     Some((info_value(text, "master_host")?, parse_port(info_value(text, "master_port")?)?))
 }
 
 /// The value of a line of INFO.
-pub(super) fn info_value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+pub(super) fn info_value<'t>(text: &'t [u8], name: &str) -> Option<&'t str> {
+    info_fields(text).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// The hosts and ports of the replicas that a master names in INFO.
-pub(super) fn info_replicas(text: &str) -> impl Iterator<Item = (&str, u16)> {
-    text.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| is_numbered(name, "slave")).filter_map(
-        |(_, fields)| {
-            let field = |name| fields.split(',').find_map(|field: &str| field.strip_prefix(name));
-            Some((field("ip=")?, parse_port(field("port=")?)?))
-        },
-    )
+pub(super) fn info_replicas(text: &[u8]) -> impl Iterator<Item = (&str, u16)> {
+    info_fields(text).filter(|(name, _)| is_numbered(name, "slave")).filter_map(|(_, fields)| {
+        let field = |name| fields.split(',').find_map(|field| field.strip_prefix(name));
+        Some((field("ip=")?, parse_port(field("port=")?)?))
+    })
 }
 
 /// What becomes of a line of INFO.
@@ -220,22 +228,34 @@ impl Parameter {
 
 /// CLIENT LIST and INFO: a text with a line for each client.
 pub(super) fn clients(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
-    if let Some(text) = reply.text() {
-        let lines: Vec<String> = text.split('\n').map(|line| client_line(line, book)).collect();
-        edits.set(reply, &lines.join("\n"));
+    if let Some(text) = reply.bytes() {
+        let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(|line| client_line(line, book)).collect();
+        edits.set(reply, lines.join(&b'\n'));
     }
 }
 
-/// `id=3 addr=127.0.0.1:50000 laddr=127.0.0.1:6379 …`, with the addresses of the client itself.
-fn client_line(line: &str, book: &dyn AddressBook) -> String {
-    let shown = line.split(' ').find_map(|field| field.strip_prefix("addr="));
-    let Some((client, reached)) = shown.and_then(|shown| book.client_of(shown)) else { return line.to_owned() };
-    let fields = line.split(' ').map(|field| match field.split_once('=') {
-        Some(("addr", _)) => format!("addr={client}"),
-        Some(("laddr", _)) => format!("laddr={reached}"),
-        _ => field.to_owned(),
+/// `id=3 addr=127.0.0.1:50000 laddr=127.0.0.1:6379 …`, with the addresses of the client itself. Names in it may be any bytes.
+///
+/// Of whoever is connected to the node itself, the node's own address is translated, and so is that of its master.
+fn client_line(line: &[u8], book: &dyn AddressBook) -> Vec<u8> {
+    let fields = || line.split(|byte| *byte == b' ');
+    let value = |name: &[u8]| fields().find_map(|field| std::str::from_utf8(field.strip_prefix(name)?).ok());
+    let Some(shown) = value(b"addr=") else { return line.to_vec() };
+    let text = |local: &LocalAddress| join(&local.host, local.port, Brackets::IfColons);
+    let (address, local) = match book.client_of(shown) {
+        Some((client, reached)) => (client, Some(reached)),
+        None if value(b"flags=").is_some_and(|flags| flags.contains('M')) => {
+            let master = HostPort::parse(shown).and_then(|at| local_at(book, at.host, at.port, None));
+            (master.as_ref().map_or_else(|| shown.to_owned(), text), None)
+        }
+        None => (shown.to_owned(), Some(text(&book.own()))),
+    };
+    let fields = fields().map(|field| match &local {
+        _ if field.starts_with(b"addr=") => [b"addr=", address.as_bytes()].concat(),
+        Some(local) if field.starts_with(b"laddr=") => [b"laddr=", local.as_bytes()].concat(),
+        _ => field.to_vec(),
     });
-    fields.collect::<Vec<_>>().join(" ")
+    fields.collect::<Vec<_>>().join(&b' ')
 }
 
 /// SLOWLOG GET: of each command its number, time, duration, words, client address and client name.
@@ -250,8 +270,8 @@ pub(super) fn slow_log(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addr
 /// ACL LOG: fields, one of which is the line of a client.
 pub(super) fn acl_log(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     for client in reply.children.iter().filter_map(|entry| entry.field("client-info")) {
-        if let Some(line) = client.text() {
-            edits.set(client, &client_line(line, book));
+        if let Some(line) = client.bytes() {
+            edits.set(client, client_line(line, book));
         }
     }
 }

@@ -7,12 +7,8 @@ use super::{DeploymentFront, Member, Members};
 use crate::base::host;
 use crate::powers::{EventKind, NodeInfo, NodeRole};
 
-/// What has happened to a node, for the journal.
-struct Change {
-    kind: EventKind,
-    node: String,
-    detail: String,
-}
+/// What has happened to a node, for the journal: the kind of event, the node, and details.
+type Change = (EventKind, String, String);
 
 impl DeploymentFront {
     /// Takes over what a node sees. `asked` is that node.
@@ -46,7 +42,7 @@ impl DeploymentFront {
                 slots: seen.slots.clone(),
                 is_reachable: seen.is_reachable,
             };
-            note_changes(&before, &info, self.is_cluster(), &mut changes);
+            changes.extend(changes_of(&before, &info, self.is_cluster()));
             if *before != info {
                 member.node.set_info(info);
             }
@@ -58,7 +54,7 @@ impl DeploymentFront {
                 let info = member.node.info();
                 if info.is_reachable && !info.id.is_empty() {
                     let gone = NodeInfo { is_reachable: false, slots: Vec::new(), ..(*info).clone() };
-                    changes.push(Change::topology(&info.address, "gone"));
+                    changes.push(topology(&info.address, "gone"));
                     member.node.set_info(gone);
                 }
             }
@@ -94,7 +90,7 @@ impl DeploymentFront {
                 let template = self.sentinel.as_ref().filter(|_| seen.role == NodeRole::Sentinel).unwrap_or(&self.data);
                 let added = self.add(members, template.at(host, port), seen.role);
                 let member = added.inspect_err(|error| self.log_no_port(host, port, error)).ok()?;
-                changes.push(Change::topology(&member.node.info().address, "joined"));
+                changes.push(topology(&member.node.info().address, "joined"));
                 member
             }
         };
@@ -117,7 +113,7 @@ impl DeploymentFront {
                 || seen.hostname.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(target.host())));
         if !is_known && !(seen.is_myself && Arc::ptr_eq(&member, asked)) {
             let moved = target.at(host, port);
-            changes.push(Change::topology(&target.address(), &format!("now at {}", moved.address())));
+            changes.push(topology(&target.address(), &format!("now at {}", moved.address())));
             member.set_target(moved);
         }
         members.name(host, port, &member);
@@ -130,7 +126,7 @@ impl DeploymentFront {
     /// Writes what has happened into the log and the journal.
     fn record(&self, changes: &[Change]) {
         let Some(front) = self.front() else { return };
-        for Change { kind, node, detail } in changes {
+        for (kind, node, detail) in changes {
             let text = match kind {
                 EventKind::Promoted => format!("Node {node} is master now, instead of {detail}"),
                 _ => format!("Node {node}: {detail}"),
@@ -141,27 +137,31 @@ impl DeploymentFront {
     }
 }
 
-impl Change {
-    fn topology(node: &str, detail: &str) -> Self {
-        Self { kind: EventKind::Topology, node: node.to_owned(), detail: detail.to_owned() }
-    }
+fn topology(node: &str, detail: &str) -> Change {
+    (EventKind::Topology, node.to_owned(), detail.to_owned())
 }
 
-fn note_changes(before: &NodeInfo, now: &NodeInfo, is_cluster: bool, changes: &mut Vec<Change>) {
-    let is_promoted =
-        before.role == NodeRole::Replica && now.role == NodeRole::Master && (!is_cluster || !now.slots.is_empty());
-    if is_promoted && let Some(old) = before.master.clone() {
-        changes.push(Change { kind: EventKind::Promoted, node: now.address.clone(), detail: old });
+pub(super) fn changes_of(before: &NodeInfo, now: &NodeInfo, is_cluster: bool) -> Vec<Change> {
+    let mut changes = Vec::new();
+    // An empty master of a Cluster has replaced nobody.
+    let serves = !is_cluster || !now.slots.is_empty();
+    if before.role == NodeRole::Replica
+        && now.role == NodeRole::Master
+        && serves
+        && let Some(old) = before.master.clone()
+    {
+        changes.push((EventKind::Promoted, now.address.clone(), old));
     } else if before.slots != now.slots && before.role == now.role && now.role == NodeRole::Master {
         let ranges: Vec<String> = now
             .slots
             .iter()
             .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
             .collect();
-        changes.push(Change::topology(&now.address, format!("slots {}", ranges.join(",")).trim_end()));
+        changes.push(topology(&now.address, format!("slots {}", ranges.join(",")).trim_end()));
     }
     let is_first_look = before.role == NodeRole::Unknown || before.id.is_empty() && !now.id.is_empty();
     if before.is_reachable != now.is_reachable && !is_first_look {
-        changes.push(Change::topology(&now.address, if now.is_reachable { "reachable" } else { "unreachable" }));
+        changes.push(topology(&now.address, if now.is_reachable { "reachable" } else { "unreachable" }));
     }
+    changes
 }

@@ -1,6 +1,7 @@
 //! Asking the deployment who is there: at the start, in short periods, and whenever something does not fit.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis_protocol::resp2::types::OwnedFrame;
@@ -60,7 +61,8 @@ impl DeploymentFront {
             self.apply(seed, view);
         }
         if views.is_empty() {
-            self.log.warn("Upstream: no node answers; clients are let in as soon as one does".to_owned());
+            self.is_lost.store(true, Ordering::Relaxed);
+            self.log.warn("Upstream: no node answers; until one does, clients are closed at once".to_owned());
         }
     }
 
@@ -105,11 +107,18 @@ impl DeploymentFront {
             }
         }
         match best {
-            Some((member, view)) => self.apply(&member, &view),
-            None => {
-                let reason = reasons.first().map_or("there is nobody to ask", String::as_str);
-                self.troubles.warn(&self.log, &format!("Upstream: nobody tells who the nodes are: {reason}"));
+            Some((member, view)) => {
+                if self.is_lost.swap(false, Ordering::Relaxed) {
+                    self.log.notice(format!("Upstream: {} tells again who the nodes are", member.target().address()));
+                }
+                self.apply(&member, &view);
             }
+            // Said once, however long it lasts.
+            None if !self.is_lost.swap(true, Ordering::Relaxed) => {
+                let reason = reasons.first().map_or("there is nobody to ask", String::as_str);
+                self.log.warn(format!("Upstream: nobody tells who the nodes are: {reason}"));
+            }
+            None => {}
         }
     }
 

@@ -80,13 +80,14 @@ impl Member {
     }
 
     /// What tells what scripts did there, if that was asked for. The first call starts it.
-    pub fn script_monitor(&self, front: &Node) -> Option<Arc<ScriptMonitor>> {
+    pub fn script_monitor(self: &Arc<Self>, front: &Node) -> Option<Arc<ScriptMonitor>> {
         if self.is_sentinel() {
             return None;
         }
         let mut monitor = self.script_monitor.lock_ignoring_poison();
         if monitor.is_none() {
-            *monitor = ScriptMonitor::start(&self.target(), front.root(), front.event_loop());
+            let member = Arc::clone(self);
+            *monitor = ScriptMonitor::start(move || member.target(), front.root(), front.event_loop());
         }
         monitor.clone()
     }

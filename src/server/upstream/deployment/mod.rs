@@ -15,7 +15,7 @@ mod view;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -109,7 +109,8 @@ fn seeds_of(
 ) -> Result<Vec<Target>, String> {
     let mut seeds: Vec<Target> = Vec::new();
     for word in lists.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|word| !word.is_empty()) {
-        let seed = match (word.contains("://"), seeds.first()) {
+        let is_url = word.contains("://") || word.starts_with("unix:");
+        let seed = match (is_url, seeds.first()) {
             (true, _) => Target::with_default_port(word, settings, default_port)?,
             (false, Some(first)) => {
                 let plain =
@@ -160,6 +161,8 @@ pub(in crate::server) struct DeploymentFront {
     rounds: watch::Sender<u64>,
     /// The newest configuration of the Sentinels that was seen.
     epoch: AtomicU64,
+    /// Nobody tells who the nodes are.
+    is_lost: AtomicBool,
     log: Arc<Log>,
     troubles: SparingLog,
     front: OnceLock<Weak<Node>>,
@@ -197,6 +200,7 @@ impl DeploymentFront {
             doubt: Notify::new(),
             rounds: watch::Sender::new(0),
             epoch: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
             log: Arc::clone(log),
             troubles: SparingLog::default(),
             front: OnceLock::new(),
@@ -407,3 +411,6 @@ impl Members {
         self.by_address.insert((host.to_ascii_lowercase(), port), Arc::clone(member));
     }
 }
+
+#[cfg(test)]
+mod tests;

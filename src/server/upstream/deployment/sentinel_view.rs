@@ -21,7 +21,7 @@ impl Fields {
 
     fn seen(&self, role: NodeRole) -> Option<SeenNode> {
         let flags = self.get("flags");
-        let is_down = flags.split(',').any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"));
+        let is_down = flags.split(',').any(|flag| matches!(flag, "s_down" | "o_down"));
         let master = match role {
             NodeRole::Replica => Some(Master::At(self.get("master-host").to_owned(), port(self.get("master-port")))),
             _ => None,
