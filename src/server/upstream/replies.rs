@@ -37,10 +37,11 @@ impl ProxyConnection {
                 Ok(Some(length)) => {
                     let piece = &data[at..at + length];
                     at += length;
-                    let holds = self.holds_reply(first);
-                    if !is_begun && !holds && self.is_plain_reply(piece) {
+                    let is_checked = self.membership.is_some() && self.may_have_addresses(first);
+                    if !is_begun && !is_checked && self.is_plain_reply(piece) {
                         continue;
                     }
+                    let holds = is_checked || self.is_for_somebody_else();
                     if holds {
                         self.to_client.push(&data[begin..at - length], &mut scratch.spare);
                         begin = at;

@@ -157,7 +157,8 @@ pub(super) fn changes_of(before: &NodeInfo, now: &NodeInfo, is_cluster: bool) ->
             .iter()
             .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
             .collect();
-        changes.push(topology(&now.address, format!("slots {}", ranges.join(",")).trim_end()));
+        let slots = if ranges.is_empty() { "no slots".to_owned() } else { format!("slots {}", ranges.join(",")) };
+        changes.push(topology(&now.address, &slots));
     }
     let is_first_look = before.role == NodeRole::Unknown || before.id.is_empty() && !now.id.is_empty();
     if before.is_reachable != now.is_reachable && !is_first_look {
