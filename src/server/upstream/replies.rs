@@ -203,6 +203,7 @@ impl ProxyConnection {
         if self.wait_for_calls(reply, now) {
             return;
         }
+        self.note_promotion(reply);
         let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
         if command.is_intercepted && self.session.in_flight.trace.is_open() {
             let seq = self.engine.instance.control.journal.next();

@@ -123,6 +123,21 @@ impl DeploymentFront {
         Some(member)
     }
 
+    /// A replica has taken a write: it is master now. The next look tells the rest.
+    pub fn note_promotion(&self, member: &Member) {
+        let members = self.members();
+        let before = member.node.info();
+        let is_news = before.role == NodeRole::Replica;
+        if is_news {
+            member.node.set_info(NodeInfo { role: NodeRole::Master, master: None, ..(*before).clone() });
+        }
+        drop(members);
+        if is_news && let Some(old) = before.master.clone() {
+            self.record(&[(EventKind::Promoted, before.address.clone(), old)]);
+        }
+        self.doubt();
+    }
+
     /// Writes what has happened into the log and the journal.
     fn record(&self, changes: &[Change]) {
         let Some(front) = self.front() else { return };
