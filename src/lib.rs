@@ -202,7 +202,7 @@ pub mod internals {
     pub use crate::clients::session::{Client, Peer, Session};
     pub use crate::commands::all_rows as all_commands;
     pub use crate::data::keyspace::{Expiry, Keyspace, hash_of};
-    pub use crate::engine::{Engine, Fibers};
+    pub use crate::engine::{Engine, Fibers, addresses};
     pub use crate::insight::audit::{
         Allowance, Auditor, ClientIdentity, Hold, HoldEnd, HoldStatus, JournalLine, Lock, LockId, LockReason, PastHold,
         Scope, Waiter, audit, audit_fronts, auditor, merged_fronts, render,
@@ -228,7 +228,7 @@ pub use powers::{
     Pattern, Query, Search, Verdict,
 };
 pub use server::{
-    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
+    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, NodeStatus, Server, Servers, Space, World,
 };
 
 /// What the program does; returns its exit status. A static program says so in its version.

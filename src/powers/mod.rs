@@ -22,7 +22,7 @@ pub use active_hooks::{ActiveHooks, Hook, HookPath};
 pub use explore::{
     ExplorationSummary, Explorer, Footprint, NextTurn, Order, OrdersLeft, RacerState, RacingCommand, Search,
 };
-pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
+pub use fault::{Fault, Faults, Precedence, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
     Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower,

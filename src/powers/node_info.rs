@@ -19,6 +19,17 @@ pub struct NodeInfo {
     pub is_reachable: bool,
 }
 
+impl NodeInfo {
+    /// Its slots on one line: `0-5460 10923`.
+    pub(crate) fn spelled_slots(&self) -> String {
+        let range = |(first, last): &(u16, u16)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        self.slots.iter().map(range).collect::<Vec<_>>().join(" ")
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeRole {
     #[default]

@@ -186,6 +186,22 @@ impl Pattern {
         self.node.is_some()
     }
 
+    /// The node that is meant, if one is by its number.
+    pub(crate) fn node_number(&self) -> Option<u16> {
+        match self.node {
+            Some(NodeSelector::Numbered(number, _)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The glob for the names of clients, if one is given.
+    pub(crate) fn client_name(&self) -> Option<&[u8]> {
+        match &self.client {
+            Some(ClientSelector::Name(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The node that is meant, to look it up.
     pub(crate) fn node_mut(&mut self) -> Option<&mut NodeSelector> {
         self.node.as_mut()
