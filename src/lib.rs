@@ -228,7 +228,7 @@ pub use powers::{
     Pattern, Query, Search, Verdict,
 };
 pub use server::{
-    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
+    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, NodeStatus, Server, Servers, Space, World,
 };
 
 /// What the program does; returns its exit status. A static program says so in its version.
