@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::front::Front;
-use super::support::deployments::{BUS, Cluster, Node, SentinelSet, slot_of};
+use super::support::deployments::{Cluster, Node, SentinelSet, slot_of};
 use super::support::wire::{Frame, Wire};
 use super::support::{Deadline, wait_for};
 
-/// Everything that must not leave: the ports of nodes and of their buses.
+/// Everything that must not leave: the ports of nodes. Those of the cluster bus are none that clients connect to.
 pub struct Crawl {
     ports: BTreeSet<u16>,
     leaks: BTreeSet<String>,
@@ -17,13 +17,13 @@ pub struct Crawl {
 
 impl Crawl {
     pub fn of<'a>(nodes: impl Iterator<Item = &'a Node>) -> Self {
-        let ports = nodes.flat_map(|node| [node.port(), node.port() + BUS]).collect();
+        let ports = nodes.map(Node::port).collect();
         Self { ports, leaks: BTreeSet::new(), replies: 0 }
     }
 
     /// One more port that must not leave.
     pub fn add(&mut self, port: u16) {
-        self.ports.extend([port, port + BUS]);
+        self.ports.insert(port);
     }
 
     /// Looks at what came for a command.

@@ -39,6 +39,7 @@ mod watch;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use programs::{Outcome, PROGRAMS, Program, install, play};
 use stories::{STORIES, Story};
@@ -79,6 +80,8 @@ fn run(options: Options) -> Result<bool, String> {
     let is_named = |name: &str| options.named.iter().any(|wanted| name.starts_with(wanted));
     let is_wanted = |name: &str| options.named.is_empty() || is_named(name);
     let mut tally = Tally::default();
+    #[allow(clippy::disallowed_methods, reason = "the duration of a run is told")]
+    let start = Instant::now();
     let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| is_wanted(program.name)).collect();
     run_programs(&programs, &sides, &mut tally)?;
     // A story is about redouble.
@@ -88,6 +91,7 @@ fn run(options: Options) -> Result<bool, String> {
     }
     let suites: Vec<&Suite> = SUITES.iter().filter(|suite| is_named(suite.name)).collect();
     run_suites(&suites, &sides, &mut tally);
+    println!("\nit took {} s", start.elapsed().as_secs());
     Ok(tally.close())
 }
 

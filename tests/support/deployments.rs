@@ -21,7 +21,7 @@ pub const SLOTS: u16 = 16_384;
 const PORTS: std::ops::Range<u16> = 17_000..18_000;
 
 /// How far the port of the cluster bus is above that of the node.
-pub const BUS: u16 = 10_000;
+const BUS: u16 = 10_000;
 
 /// One redis-server.
 pub struct Node {
