@@ -183,6 +183,8 @@ pub fn play(program: &Program, through: bool) -> Result<Outcome, String> {
     running.stop();
     let written = running.until("-- after")?;
     transcript.extend(running.until_end()?);
+    let lines = transcript.join("\n");
+    fs::write(log.with_extension("txt"), lines).map_err(|error| format!("{}: {error}", log.display()))?;
     let written: Vec<Written> = written.iter().filter_map(|line| Written::parse(line)).collect();
     if written.len() != WORKERS {
         return Err(format!("{} workers tell what they wrote", written.len()));
