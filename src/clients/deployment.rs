@@ -39,6 +39,8 @@ pub struct DeploymentNode {
     info: Mutex<Arc<NodeInfo>>,
     /// How often what is known of it has changed.
     version: AtomicU32,
+    /// Its role is that of a replica.
+    is_replica: AtomicBool,
     /// The local ports for plain connections and for TLS; 0 for none.
     ports: [AtomicU16; 2],
     /// Whether it accepts connections: REDOUBLE NODE STOP has not been said.
@@ -55,6 +57,7 @@ impl Deployment {
         let mut nodes = self.nodes.lock_ignoring_poison();
         let node = Arc::new(DeploymentNode {
             number: u16::try_from(nodes.len() + 1).unwrap_or(u16::MAX),
+            is_replica: AtomicBool::new(info.role == NodeRole::Replica),
             info: Mutex::new(Arc::new(info)),
             version: AtomicU32::new(1),
             ports: Default::default(),
@@ -128,9 +131,16 @@ impl DeploymentNode {
     pub fn set_info(&self, info: NodeInfo) {
         let mut known = self.info.lock_ignoring_poison();
         if **known != info {
+            self.is_replica.store(info.role == NodeRole::Replica, Ordering::Relaxed);
             *known = Arc::new(info);
             self.version.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether it is a replica, as far as that is known.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::Relaxed)
     }
 
     /// Changes whenever something else is known of it; never 0.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use std::time::Duration;
+
 use super::{Engine, Fibers};
 use crate::clients::deployment::{Deployment, DeploymentKind};
 use crate::clients::instance::{Instance, UpstreamInfo};
@@ -168,6 +170,59 @@ fn the_journal_has_the_node_as_it_was_when_the_command_came() {
     assert!(
         front.run(&mut first, "REDOUBLE JOURNAL LIST on SET limit 1").contains("\r\nnode\r\n$13\r\n10.0.0.3:7003\r\n")
     );
+}
+
+#[test]
+fn a_node_that_is_cut_off_answers_nobody_whatever_else_is_armed() {
+    let front = Front::new();
+    let (mut first, mut second) = (front.client(1, 1), front.client(2, 2));
+    assert_eq!(front.run(&mut second, "REDOUBLE FAULT ADD down node master error DOWN"), "+OK");
+    assert_eq!(front.run(&mut second, "REDOUBLE NODE CUT 7001"), "+OK");
+    assert_eq!(front.run(&mut second, "SET foo 1"), "-DOWN");
+    assert!(front.engine.instance.is_cut_off(&first) && !front.engine.instance.is_cut_off(&second));
+    assert_eq!(front.run(&mut first, "SET foo 1"), "(waits)");
+    let reply = front.run(&mut second, "REDOUBLE NODE CUT 127.0.0.1:30001");
+    assert_eq!(reply, "-ERR node 10.0.0.1:7001 is cut off already");
+    front.deployment.nodes()[0].set_info(node("10.0.0.9:7009", None));
+    assert_eq!(front.run(&mut second, "REDOUBLE NODE HEAL 7009"), "(waits)");
+    assert!(!front.engine.instance.is_cut_off(&first));
+    assert_eq!(
+        front.run(&mut second, "REDOUBLE NODE HEAL 7009"),
+        "-ERR node 10.0.0.9:7009 is neither cut off nor slow"
+    );
+}
+
+#[test]
+fn a_cut_from_some_clients_leaves_the_others() {
+    let front = Front::new();
+    let (mut alice, mut bob) = (front.client(1, 1), front.client(2, 1));
+    alice.client.labels().name = b"alice".to_vec();
+    for clients in ["ali*", "carol"] {
+        assert_eq!(front.run(&mut bob, &format!("REDOUBLE NODE CUT 7001 {clients}")), "+OK");
+    }
+    assert_eq!(front.run(&mut alice, "SET foo 1"), "(waits)");
+    assert_eq!(front.run(&mut bob, "SET foo 1"), "+OK");
+    let views = front.engine.instance.node_views().unwrap();
+    let seen: Vec<_> = views.iter().map(|view| (view.state(), view.cuts.len())).collect();
+    assert_eq!(seen, [("cut", 2), ("running", 0), ("running", 0)]);
+    assert_eq!(views[0].cuts, [b"ali*".to_vec(), b"carol".to_vec()]);
+}
+
+#[test]
+fn the_slowness_of_a_node_is_what_was_said_last_and_gives_way_to_faults() {
+    let front = Front::new();
+    let (mut first, mut second) = (front.client(1, 1), front.client(2, 2));
+    for duration in ["50ms", "2s"] {
+        assert_eq!(front.run(&mut second, &format!("REDOUBLE NODE SLOW 7001 {duration}")), "(waits)");
+    }
+    let slowness = || front.engine.instance.node_views().unwrap()[0].slowness;
+    assert_eq!(slowness(), Duration::from_secs(2));
+    assert_eq!(front.run(&mut second, "SET foo 1"), "+OK");
+    assert_eq!(front.run(&mut second, "REDOUBLE FAULT ADD down on SET error DOWN"), "+OK");
+    assert_eq!(front.run(&mut first, "SET foo 1"), "-DOWN");
+    assert_eq!(front.run(&mut first, "GET foo"), "(waits)");
+    assert_eq!(front.run(&mut second, "REDOUBLE NODE SLOW 7001 0"), "(waits)");
+    assert_eq!(slowness(), Duration::ZERO);
 }
 
 #[test]

@@ -36,5 +36,6 @@ pub use explore::Exploration;
 pub use guards::{FaultGuard, GateGuard};
 pub use handle::{Server, Servers, Space};
 pub use journal::JournalGuard;
+pub use node_control::NodeStatus;
 pub(crate) use upstream::Entrances;
 pub use world::World;

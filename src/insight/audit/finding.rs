@@ -21,6 +21,8 @@ pub struct JournalRef {
     /// Its place in the order in which commands took effect, as far as it is known: the same as `seq`, unless replies of an
     /// upstream server came in another order.
     pub place: u64,
+    /// The real address of the node that it was sent to, or that an event is about, with a Cluster or a Sentinel set.
+    pub node: Option<Arc<str>>,
     /// The client that sent it; 0 if none did.
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.

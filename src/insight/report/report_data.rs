@@ -320,6 +320,7 @@ impl<'a> ReportData<'a> {
                     Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
                 }
                 HoldStatus::Evicted(mark) => Some((mark, "the server evicted it".to_owned())),
+                HoldStatus::FailedOver(mark) => Some((mark, "the node that had it was replaced".to_owned())),
                 HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {

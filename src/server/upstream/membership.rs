@@ -17,6 +17,7 @@ use crate::engine::addresses::{
 use crate::engine::{Follows, Waiting, is_error};
 use crate::protocol::{OwnedWords, Words};
 use crate::server::node::Node;
+use crate::spec::Flag;
 
 /// Where a client's commands go.
 pub(in crate::server) struct Destination {
@@ -77,6 +78,17 @@ impl Drop for Membership {
 }
 
 impl ProxyConnection {
+    /// A replica that takes a write is master now, before discovery knows: the journal has the promotion in front of what the
+    /// new master did. The first command has its reply.
+    pub(super) fn note_promotion(&mut self, reply: &[u8]) {
+        let Some(membership) = self.membership.as_ref().filter(|place| place.member.node.is_replica()) else { return };
+        let Some(Waiting::Command(command)) = self.passed.front_mut() else { return };
+        let is_write = command.row.is_some_and(|row| row.spec.has_flag(Flag::Write));
+        if is_write && !is_error(reply) && !reply.is_empty() && !reply.starts_with(b"+QUEUED") {
+            membership.front.note_promotion(&membership.member);
+        }
+    }
+
     /// The same request with the real addresses of nodes, if it names local ones.
     pub(super) fn with_real_addresses(&self, words: Words<'_>) -> Option<OwnedWords> {
         rewrite_request(words, &self.membership.as_ref()?.book(false))

@@ -37,10 +37,11 @@ impl ProxyConnection {
                 Ok(Some(length)) => {
                     let piece = &data[at..at + length];
                     at += length;
-                    let holds = self.holds_reply(first);
-                    if !is_begun && !holds && self.is_plain_reply(piece) {
+                    let is_checked = self.membership.is_some() && self.may_have_addresses(first);
+                    if !is_begun && !is_checked && self.is_plain_reply(piece) {
                         continue;
                     }
+                    let holds = is_checked || self.is_for_somebody_else();
                     if holds {
                         self.to_client.push(&data[begin..at - length], &mut scratch.spare);
                         begin = at;
@@ -202,6 +203,7 @@ impl ProxyConnection {
         if self.wait_for_calls(reply, now) {
             return;
         }
+        self.note_promotion(reply);
         let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
         if command.is_intercepted && self.session.in_flight.trace.is_open() {
             let seq = self.engine.instance.control.journal.next();

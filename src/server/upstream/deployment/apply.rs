@@ -123,6 +123,21 @@ impl DeploymentFront {
         Some(member)
     }
 
+    /// A replica has taken a write: it is master now. The next look tells the rest.
+    pub fn note_promotion(&self, member: &Member) {
+        let members = self.members();
+        let before = member.node.info();
+        let is_news = before.role == NodeRole::Replica;
+        if is_news {
+            member.node.set_info(NodeInfo { role: NodeRole::Master, master: None, ..(*before).clone() });
+        }
+        drop(members);
+        if is_news && let Some(old) = before.master.clone() {
+            self.record(&[(EventKind::Promoted, before.address.clone(), old)]);
+        }
+        self.doubt();
+    }
+
     /// Writes what has happened into the log and the journal.
     fn record(&self, changes: &[Change]) {
         let Some(front) = self.front() else { return };
@@ -157,7 +172,8 @@ pub(super) fn changes_of(before: &NodeInfo, now: &NodeInfo, is_cluster: bool) ->
             .iter()
             .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
             .collect();
-        changes.push(topology(&now.address, format!("slots {}", ranges.join(",")).trim_end()));
+        let slots = if ranges.is_empty() { "no slots".to_owned() } else { format!("slots {}", ranges.join(",")) };
+        changes.push(topology(&now.address, &slots));
     }
     let is_first_look = before.role == NodeRole::Unknown || before.id.is_empty() && !now.id.is_empty();
     if before.is_reachable != now.is_reachable && !is_first_look {
