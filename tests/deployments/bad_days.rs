@@ -318,8 +318,8 @@ pub fn another_host_is_announced() -> Result<(), String> {
     for server in slots.items().iter().flat_map(|range| &range.items()[2..]) {
         ensure(server.items()[0] == Frame::bulk("localhost"), || format!("CLUSTER SLOTS has {server:?}"))?;
     }
-    let moved: Vec<String> = (0..20).map(|number| wire.ask(&format!("GET key:{number}")).text()).collect();
-    let redirects: Vec<&String> = moved.iter().filter(|text| text.starts_with("MOVED")).collect();
+    let replies: Vec<Frame> = (0..20).map(|number| wire.ask(&format!("GET key:{number}"))).collect();
+    let redirects: Vec<String> = replies.iter().filter(|reply| reply.is_error()).map(Frame::text).collect();
     ensure(!redirects.is_empty() && redirects.iter().all(|text| text.contains(" localhost:")), || {
         format!("{redirects:?}")
     })?;

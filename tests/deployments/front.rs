@@ -99,11 +99,13 @@ impl Front {
         ]
     }
 
-    /// The addresses in CLUSTER NODES.
+    /// The addresses in CLUSTER NODES, the first seed's first.
     fn cluster_nodes(&self) -> Vec<SocketAddr> {
         let text = Wire::connect(self.address()).ask("CLUSTER NODES").text();
         let address = |line: &str| line.split(' ').nth(1)?.split('@').next()?.parse().ok();
-        text.lines().filter_map(address).collect()
+        let mut nodes: Vec<SocketAddr> = text.lines().filter_map(address).collect();
+        nodes.sort_by_key(|address| *address != self.address());
+        nodes
     }
 
     fn master(&self) -> SocketAddr {

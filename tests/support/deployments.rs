@@ -79,7 +79,9 @@ impl Node {
     fn start(folder: &Path, lines: &[String], is_sentinel: bool) -> Self {
         loop {
             let port = free_node_port();
-            let own = folder.join(port.to_string());
+            // No name of a file has the port: whoever looks for ports in replies would find it.
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let own = folder.join(format!("node-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
             fs::create_dir_all(&own).expect("a folder");
             let file = own.join("server.conf");
             let tls_port = lines.iter().any(|line| line == "tls-cluster yes").then(free_node_port);
@@ -226,7 +228,7 @@ impl Node {
     }
 
     /// Refuses all writes of clients, and waits until the replicas have those before.
-    pub fn refuse_writes(&self) {
+    fn refuse_writes(&self) {
         self.must("CONFIG SET min-replicas-to-write 100");
         self.until_replicated();
     }
@@ -362,6 +364,8 @@ impl Cluster {
             "cluster-enabled yes",
             "cluster-config-file nodes.conf",
             "cluster-node-timeout 2000",
+            // On a busy machine an election can take long, and the replica has all writes anyway.
+            "cluster-replica-validity-factor 0",
             "repl-diskless-sync-delay 0",
             "repl-ping-replica-period 1",
             "enable-debug-command yes",
@@ -443,10 +447,18 @@ impl Cluster {
     /// Makes a replica of a master the master, as an operator does it, and returns its port.
     pub fn fail_over(&self, master: u16) -> u16 {
         let replica = self.replicas_of(self.at(master))[0];
-        replica.must("CLUSTER FAILOVER");
-        self.until_master(replica.port);
-        self.until_well();
-        replica.port
+        let deadline = patience();
+        loop {
+            // The nodes give it up after five seconds.
+            replica.ask("CLUSTER FAILOVER");
+            for _ in 0..300 {
+                if self.is_master(replica.port) {
+                    self.until_well();
+                    return replica.port;
+                }
+                look_again(&deadline, format_args!("port {} to be a master", replica.port));
+            }
+        }
     }
 
     /// Kills a master whose replicas have all its writes, and waits for the one that takes its place.
@@ -466,12 +478,10 @@ impl Cluster {
         promoted
     }
 
-    fn until_master(&self, port: u16) {
-        let deadline = patience();
-        while !self.running().all(|node| node.cluster_lines().iter().any(|line| line.port == port && line.is_master()))
-        {
-            look_again(&deadline, format_args!("port {port} to be a master"));
-        }
+    /// Whether all nodes say that it is a master.
+    fn is_master(&self, port: u16) -> bool {
+        let says_so = |node: &Node| node.cluster_lines().iter().any(|line| line.port == port && line.is_master());
+        self.running().all(says_so)
     }
 
     /// Moves these slots, each from its master to the next one, with all their keys, as `redis-cli --cluster reshard` does.
@@ -590,7 +600,7 @@ impl SentinelSet {
         let service = Self::SERVICE;
         let mut lines = vec![
             format!("sentinel monitor {service} 127.0.0.1 {port} 2"),
-            format!("sentinel down-after-milliseconds {service} 1000"),
+            format!("sentinel down-after-milliseconds {service} 2000"),
             format!("sentinel failover-timeout {service} 5000"),
             format!("sentinel parallel-syncs {service} 2"),
         ];
