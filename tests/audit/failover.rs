@@ -224,6 +224,23 @@ fn a_key_that_has_moved_to_another_node_is_the_same_key() {
 }
 
 #[test]
+fn a_lock_that_scripts_alone_have_taken_is_known_to_be_on_a_master() {
+    let script = |node: &str, client: u32, seq: u32, token: &str, children: &str, reply: &str| {
+        format!(
+            r#"{{"seq":{seq},"time_us":{seq}000000,"sent_us":{seq}000000,"order":"interval","client":{client},"name":"{client}","node":"{node}","command":["EVAL","(take)","1","lock","{token}","60000"],"raw":"{reply}\r\n","children":[{children}]}}"#
+        )
+    };
+    let set = |token: &str, reply: &str| {
+        format!(r#"{{"command":["set","lock","{token}","NX","PX","60000"],"raw":"{reply}\r\n","db":0}}"#)
+    };
+    let taken = || Lines(vec![script(OLD, 1, 1, A, &set(A, "+OK"), ":1"), script(OLD, 2, 2, B, &set(B, "$-1"), ":0")]);
+    taken().promoted().told();
+    let mut refused = taken().promoted();
+    refused.0.push(script(NEW, 2, 4, B, &set(B, "$-1"), ":0"));
+    refused.is_silent();
+}
+
+#[test]
 fn what_a_replica_answers_is_no_evidence_of_what_its_master_has() {
     let replica = "10.0.0.3:6379";
     // A read from a replica that lags behind, and the lock is released in order.

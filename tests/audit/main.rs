@@ -12,6 +12,7 @@ mod ending;
 mod expiry;
 mod failover;
 mod findings_page;
+mod fronts;
 mod hostile;
 mod intervals;
 mod lateness;

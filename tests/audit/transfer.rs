@@ -64,10 +64,10 @@ fn a_holder_renames_its_own_lock_and_holds_it_under_the_new_name() {
             ! A: RENAME lock lock2
         ",
         right: "
-            A: SET lock {a} NX PX 10000
-            B: SET lock {b} NX PX 10000
-            A: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('rename', KEYS[1], KEYS[2]) return 1 end return 0\" 2 lock lock2 {a}
-            A: RELEASE lock2 {a}
+            A: SET lock{1} {a} NX PX 10000
+            B: SET lock{1} {b} NX PX 10000
+            A: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('rename', KEYS[1], KEYS[2]) return 1 end return 0\" 2 lock{1} lock2{1} {a}
+            A: RELEASE lock2{1} {a}
         ",
     });
     sees(
@@ -264,11 +264,11 @@ fn a_copy_replaces_a_lock_that_is_held() {
 fn a_restored_key_is_a_set() {
     let restored = |options: &str| {
         format!(
-            "A: SET lock {{a}} NX PX 10000
-             B: SET lock {{b}} NX PX 10000
-             B: SET mine x
-             B: EVAL \"return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]){options})\" 2 lock mine
-             A: RELEASE lock {{a}}"
+            "A: SET lock{{1}} {{a}} NX PX 10000
+             B: SET lock{{1}} {{b}} NX PX 10000
+             B: SET mine{{1}} x
+             B: EVAL \"return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]){options})\" 2 lock{{1}} mine{{1}}
+             A: RELEASE lock{{1}} {{a}}"
         )
     };
     assert_eq!(severity(Code::OverwroteLiveLock, &restored(", 'REPLACE'")), Severity::Error);

@@ -20,6 +20,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("clocks::clients_that_give_the_lock_round_times_have_different_time_outs", MILLISECONDS),
     ("cross_slot::a_script_that_guards_data_by_a_lock_runs_here_and_is_refused_in_production", SCRIPTS),
     ("failover::", CLOCK),
+    ("fronts::", CLOCK),
     ("ending::a_flush_of_unknown_origin_is_told_of_only_if_the_holder_still_counted_on_its_lock", SCRIPTS),
     ("ending::a_full_server_evicts_a_lock_that_is_held", EMBEDDED),
     ("ending::a_leader_that_renews_its_lock_while_it_works_is_not_said_to_renew_for_ever", SCRIPTS),

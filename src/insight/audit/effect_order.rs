@@ -104,7 +104,7 @@ impl WaitingLines {
             is_wide: is_wide(line, commands),
             is_interval,
             // It is too late for what has left already.
-            is_unplaced: is_interval && line.earliest < self.left_until,
+            is_unplaced: line.is_unplaced || is_interval && line.earliest < self.left_until,
             is_loose: false,
             is_stale: line.is_stale,
             front: line.front,

@@ -17,6 +17,8 @@ use crate::protocol::parse_integer;
 
 /// The furthest offset that is thought of, in microseconds: a day.
 const FURTHEST: i64 = 86_400_000_000;
+/// How far the truth may be from the middle at most, in microseconds.
+const MAX_ERROR: i64 = 1_000_000;
 /// How many steps of a key are compared, and how many pairs in all. Fewer comparisons only leave the offset less certain.
 const MAX_STEPS: usize = 4096;
 const MAX_PAIRS: usize = 4_000_000;
@@ -41,9 +43,9 @@ impl ClockOffset {
         (middle, self.most - middle)
     }
 
-    /// Whether nothing bounds it on a side.
-    pub fn is_open(self) -> bool {
-        self.least <= -FURTHEST || self.most >= FURTHEST
+    /// Whether it is known well enough to put commands in order.
+    pub fn is_known(self) -> bool {
+        self.middle().1 <= MAX_ERROR
     }
 }
 
@@ -66,7 +68,11 @@ struct Step {
 }
 
 /// Compares two fronts. Their sightings come each in the order of their replies. An error if no offset explains them.
-pub fn clock_offset<'a>(sightings: impl Iterator<Item = Sighting<'a>>) -> Result<ClockOffset, ()> {
+/// `furthest` is how far the clocks are apart at most, in microseconds, if that is known.
+pub fn clock_offset<'a>(
+    sightings: impl Iterator<Item = Sighting<'a>>,
+    furthest: Option<i64>,
+) -> Result<ClockOffset, ()> {
     let mut keys: HashMap<Key, Vec<Step>, FixedState> = HashMap::default();
     let mut counts: HashMap<Key, Vec<(i64, Step)>, FixedState> = HashMap::default();
     // By front: what TIME has shown of the server's clock.
@@ -100,7 +106,7 @@ pub fn clock_offset<'a>(sightings: impl Iterator<Item = Sighting<'a>>) -> Result
             }
         }
     }
-    let mut offsets = Offsets::default();
+    let mut offsets = Offsets::within(furthest.unwrap_or(FURTHEST).min(FURTHEST));
     if server_clock.iter().all(|(least, _)| *least != i64::MIN) {
         let [(least, most), (other_least, other_most)] = server_clock;
         offsets.at_least(other_least.saturating_sub(most));
@@ -123,7 +129,7 @@ pub fn clock_offset<'a>(sightings: impl Iterator<Item = Sighting<'a>>) -> Result
     for ((_, steps), lives) in keys.iter().zip(&lives) {
         lives.iter().for_each(|life| exclude_overlaps(life, steps, &mut offsets, &mut pairs));
     }
-    if offsets.hull().is_some_and(ClockOffset::is_open) {
+    if offsets.hull().is_some_and(|hull| hull.least == -offsets.furthest || hull.most == offsets.furthest) {
         let certain = offsets.clone();
         for (_, steps) in &keys {
             explain_refusals(steps, &mut offsets, &mut pairs);
@@ -147,15 +153,14 @@ fn two_numbers(values: &[ReplyValue<'_>]) -> [Option<i64>; 2] {
 struct Offsets {
     ranges: Vec<(i64, i64)>,
     comparisons: u64,
-}
-
-impl Default for Offsets {
-    fn default() -> Self {
-        Self { ranges: vec![(-FURTHEST, FURTHEST)], comparisons: 0 }
-    }
+    furthest: i64,
 }
 
 impl Offsets {
+    fn within(furthest: i64) -> Self {
+        Self { ranges: vec![(-furthest, furthest)], comparisons: 0, furthest }
+    }
+
     fn at_least(&mut self, least: i64) {
         self.comparisons += 1;
         self.ranges.retain_mut(|(from, to)| {
@@ -274,9 +279,19 @@ fn lives_of(steps: &[Step]) -> Vec<Life> {
     lives
 }
 
-/// Whoever found the value came after the one who wrote it.
+/// Whoever found the value came after the one who wrote it, and before whoever changed it later.
 fn compare_readers(life: &Life, steps: &[Step], offsets: &mut Offsets) {
-    life.found.iter().for_each(|found| offsets.order(&steps[life.written], &steps[*found]));
+    let written = &steps[life.written];
+    let ends = steps.iter().filter(|step| {
+        step.is_second == written.is_second && step.sent > written.replied && step.contradicts(&life.value)
+    });
+    let end = ends.min_by_key(|step| step.replied);
+    for found in life.found.iter().map(|found| &steps[*found]).filter(|found| found.is_second != written.is_second) {
+        offsets.order(written, found);
+        if let Some(end) = end {
+            offsets.order(found, end);
+        }
+    }
 }
 
 /// While the value was there, the other front has set no other.
@@ -378,7 +393,7 @@ mod tests {
 
     #[test]
     fn ranges_of_offsets_are_cut_and_joined() {
-        let mut offsets = Offsets { ranges: vec![(-100, 100)], comparisons: 0 };
+        let mut offsets = Offsets::within(100);
         offsets.exclude(-10, 10);
         assert_eq!(offsets.ranges, [(-100, -10), (10, 100)]);
         offsets.exclude(-50, 20);

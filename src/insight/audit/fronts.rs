@@ -1,11 +1,11 @@
 //! Puts the journals of several fronts before one server, or one deployment, together: one history, on the clock of the
 //! first front.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 
-use super::effect_order::steps_of;
+use super::effect_order::{Key, steps_of};
 use super::front_clocks::{ClockOffset, Sighting, clock_offset};
 use super::journal_line::{Front, JournalLine};
 use crate::powers::{EffectOrder, Item, Outcome};
@@ -23,6 +23,8 @@ pub struct MergedFronts {
 pub struct FrontLine {
     pub item: Item,
     pub front: Front,
+    /// Whether it is unknown when it took effect, relative to what other fronts have seen of its keys.
+    pub is_unplaced: bool,
     /// The journal that it is from, and its place there, both from 0.
     pub origin: (usize, usize),
 }
@@ -31,13 +33,14 @@ impl FrontLine {
     /// The line for the auditor.
     pub fn line(&self, server: u16) -> JournalLine<'_> {
         let mut line = JournalLine::item(server, &self.item);
-        line.front = self.front;
+        (line.front, line.is_unplaced) = (self.front, self.is_unplaced);
         line
     }
 }
 
-/// Puts journals together. An error is the place of the journal whose clock nothing explains.
-pub fn merged_fronts(journals: Vec<Vec<Item>>, commands: &Table) -> Result<MergedFronts, usize> {
+/// Puts journals together. `furthest` is how far their clocks are apart at most, in microseconds, if that is known. An error
+/// is the place of the journal that no offset of its clock explains.
+pub fn merged_fronts(journals: Vec<Vec<Item>>, commands: &Table, furthest: Option<i64>) -> Result<MergedFronts, usize> {
     let mut ids = ClientIds::of(&journals);
     let mut journals = journals.into_iter().enumerate();
     let mut merged = MergedFronts { lines: Vec::new(), clocks: Vec::new() };
@@ -45,8 +48,17 @@ pub fn merged_fronts(journals: Vec<Vec<Item>>, commands: &Table) -> Result<Merge
         merged.lines = lines_of(0, first, (0, 0), &mut ids);
     }
     for (number, items) in journals {
-        let offset = clock_offset(sightings(&merged.lines, &items, commands)).map_err(|()| number)?;
-        merged.lines.extend(lines_of(number, items, offset.middle(), &mut ids));
+        let offset = clock_offset(sightings(&merged.lines, &items, commands), furthest).map_err(|()| number)?;
+        // Of what no other front has seen, the order is known all the same.
+        let (middle, error) = match offset.is_known() {
+            true => offset.middle(),
+            false => (0.clamp(offset.least, offset.most), 0),
+        };
+        let mut lines = lines_of(number, items, (middle, error), &mut ids);
+        if !offset.is_known() {
+            mark_shared(&mut merged.lines, &mut lines, commands);
+        }
+        merged.lines.extend(lines);
         merged.clocks.push(offset);
         merged.lines.sort_by_key(|line| real_of(&line.item));
     }
@@ -88,9 +100,21 @@ fn lines_of(number: usize, items: Vec<Item>, (offset, slack): (i64, i64), ids: &
             }
         };
         let front = Front { number: u16::try_from(number).unwrap_or(u16::MAX), slack, is_ordered };
-        FrontLine { item, front, origin: (number, at) }
+        FrontLine { item, front, is_unplaced: false, origin: (number, at) }
     };
     items.into_iter().enumerate().map(line).collect()
+}
+
+/// Marks the lines about keys that both have seen.
+fn mark_shared(first: &mut [FrontLine], second: &mut [FrontLine], commands: &Table) {
+    let keys = |lines: &[FrontLine]| -> HashSet<Key, FixedState> {
+        lines.iter().flat_map(|line| steps_of(&line.line(1), commands)).map(|step| step.key).collect()
+    };
+    let shared: HashSet<Key, FixedState> = keys(first).intersection(&keys(second)).cloned().collect();
+    for line in first.iter_mut().chain(second) {
+        let steps = steps_of(&line.line(1), commands);
+        line.is_unplaced |= steps.iter().any(|step| shared.contains(&step.key));
+    }
 }
 
 /// What two fronts have seen: the history so far, and another journal.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use super::journal_line::JournalLine;
+use super::journal_line::{JournalLine, NestedCommand};
 use super::reply_value::ReplyValue;
 use crate::powers::{EventKind, Outcome};
 use crate::protocol::{OwnedWords, parse_integer};
-use crate::spec::Table;
+use crate::spec::{CommandKind, Table, TransactionCommand};
 
 /// How long before a promotion the command may have come that asked for it, in microseconds of real time.
 const MAX_PLANNED: i64 = 60_000_000;
@@ -46,6 +46,12 @@ impl KnownNodes {
             Some(EventKind::Promoted) => {
                 let replaced = (line.server, Arc::from(line.detail()));
                 self.masters.remove(&replaced);
+                // It has the slots of the former one.
+                self.slots.retain(|(other, _)| *other != node);
+                self.slots
+                    .iter_mut()
+                    .filter(|(other, _)| *other == replaced)
+                    .for_each(|(other, _)| *other = node.clone());
                 self.replaced.insert(replaced);
                 self.replaced.remove(&node);
                 self.masters.insert(node);
@@ -78,18 +84,22 @@ impl KnownNodes {
             }
             self.synchronised.push((node.clone(), line.real));
         }
-        let words: OwnedWords = line.words.iter().collect();
-        let is_write = is_done && line.outcome != Outcome::Queued && commands.keys(words.as_words()).writes;
-        if is_write && !self.replaced.contains(&node) {
-            self.masters.insert(node);
-            return false;
+        match writes(line, commands) {
+            Some(true) if is_done && !self.replaced.contains(&node) => {
+                self.masters.insert(node);
+                return false;
+            }
+            Some(_) => {}
+            None => return false,
         }
         let is_master = self.clusters.contains(&line.server) && !self.replaced.contains(&node);
         self.readers.contains(&client) || !is_master && !self.masters.contains(&node)
     }
 
     fn note_slots(&mut self, node: Node, detail: &str) {
-        let Some(ranges) = detail.strip_prefix("slots") else { return };
+        let Some(ranges) = detail.strip_prefix("slots ").or_else(|| (detail == "no slots").then_some("")) else {
+            return;
+        };
         self.clusters.insert(node.0);
         let number = |text: &str| u16::try_from(parse_integer(text.trim().as_bytes())?).ok();
         let range = |text: &str| {
@@ -125,6 +135,28 @@ impl KnownNodes {
         self.clusters.remove(&server);
         self.synchronised.retain(|((number, _), _)| *number != server);
         self.slots.retain(|((number, _), _)| *number != server);
+    }
+}
+
+/// Whether a line has written; `None` if it is unknown what it ran.
+fn writes(line: &JournalLine<'_>, commands: &Table) -> Option<bool> {
+    let is_write = |words: &[&[u8]]| {
+        let words: OwnedWords = words.iter().collect();
+        commands.keys(words.as_words()).writes
+    };
+    let row = commands.find(line.words.first()?)?;
+    match row.kind {
+        CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => {
+            if line.are_children_unknown {
+                return None;
+            }
+            let is_done = |reply: &[u8]| !matches!(ReplyValue::of(reply), ReplyValue::Error);
+            let has_written = |nested: &[NestedCommand<'_>]| {
+                nested.iter().any(|command| is_done(command.reply) && is_write(&command.words))
+            };
+            Some(line.with_nested(has_written))
+        }
+        _ => Some(line.outcome != Outcome::Queued && is_write(&line.words)),
     }
 }
 
