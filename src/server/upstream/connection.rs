@@ -466,9 +466,9 @@ impl ProxyConnection {
             let commands = if waiting == 1 { "1 command has".to_owned() } else { format!("{waiting} commands have") };
             self.log(Trouble::Ended, &format!("{how}; {commands} no reply"));
         }
-        // A part of a reply that was held back passes as it would have without us.
+        // A part of a reply that was held back passes as it would have without us, unless there may be addresses in it.
         let reply = std::mem::take(&mut self.reply);
-        if self.holds_reply(reply.first().copied().unwrap_or_default()) {
+        if self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         let is_reset = error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);

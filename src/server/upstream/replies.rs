@@ -119,7 +119,7 @@ impl ProxyConnection {
     }
 
     /// Whether the first reply goes through the stages, or to this program itself, instead of straight to the client.
-    fn is_for_somebody_else(&mut self) -> bool {
+    pub(super) fn is_for_somebody_else(&mut self) -> bool {
         match self.passed.front_mut() {
             Some(Waiting::Own(_)) => true,
             Some(Waiting::Command(command)) => command.is_intercepted || command.is_monitored,
@@ -256,7 +256,7 @@ impl ProxyConnection {
             "it sends what is no reply; from now on all bytes of this client pass, unseen by journal, faults and gates",
         );
         let reply = std::mem::take(&mut self.reply);
-        if self.holds_reply(reply.first().copied().unwrap_or_default()) {
+        if self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         self.is_raw = Raw::All;

@@ -79,6 +79,9 @@ pub(super) fn localized_event(event: &str, text: &str, book: &dyn AddressBook) -
 /// Localizes the host at this place and the port behind it.
 fn localize_pair(words: &mut [String], at: usize, book: &dyn AddressBook) {
     let Some([host, port, ..]) = words.get_mut(at..) else { return };
+    if host.is_empty() {
+        return;
+    }
     if let Some(local) = parse_port(port).and_then(|port| local_at(book, host, port, None)) {
         (*host, *port) = (local.host, local.port.to_string());
     }

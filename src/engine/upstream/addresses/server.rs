@@ -99,7 +99,7 @@ fn info_line(
     let stays_or = |value: Option<String>| value.map_or(InfoLine::Stays, InfoLine::Value);
     match name {
         "tcp_port" => stays_or(own.map(|own| own.plain_port.or(own.tls_port).unwrap_or(own.port).to_string())),
-        "master_host" => stays_or(master.map(|master| master.host.clone())),
+        "master_host" if !value.is_empty() => stays_or(master.map(|master| master.host.clone())),
         "master_port" => stays_or(master.map(|master| master.port.to_string())),
         _ if is_numbered(name, "slave") => stays_or(replica_fields(value, book)),
         _ if is_numbered(name, "master") => stays_or(master_fields(value, book)),
@@ -169,10 +169,12 @@ pub(super) fn config(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Addres
         let own = book.own();
         let port = |port: Option<u16>| Some(port.unwrap_or_default().to_string());
         let new = match Parameter::of(name) {
-            Some(Parameter::Master) => old.split_once(' ').and_then(|(host, port)| {
-                let local = local_at(book, host, parse_port(port)?, None)?;
-                Some(format!("{} {}", local.host, local.port))
-            }),
+            Some(Parameter::Master) => {
+                old.split_once(' ').filter(|(host, _)| !host.is_empty()).and_then(|(host, port)| {
+                    let local = local_at(book, host, parse_port(port)?, None)?;
+                    Some(format!("{} {}", local.host, local.port))
+                })
+            }
             // Those that say where the node listens.
             Some(Parameter::PlainPort) if own.plain_port.or(own.tls_port).is_some() => port(own.plain_port),
             Some(Parameter::TlsPort) if own.plain_port.or(own.tls_port).is_some() => port(own.tls_port),

@@ -111,7 +111,8 @@ impl DeploymentFront {
             && (target.host().eq_ignore_ascii_case(host)
                 || host::resolve(target.host()).is_ok_and(|ip| ip.to_string() == host)
                 || seen.hostname.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(target.host())));
-        if !is_known && !(seen.is_myself && Arc::ptr_eq(&member, asked)) {
+        let is_where_asked = seen.is_myself && Arc::ptr_eq(&member, asked);
+        if !is_known && !is_where_asked {
             let moved = target.at(host, port);
             changes.push(topology(&target.address(), &format!("now at {}", moved.address())));
             member.set_target(moved);

@@ -62,7 +62,7 @@ impl DeploymentFront {
         }
         if views.is_empty() {
             self.is_lost.store(true, Ordering::Relaxed);
-            self.log.warn("Upstream: no node answers; until one does, clients are closed at once".to_owned());
+            self.log.warn("Upstream: no node answers; until one does, clients are closed at once");
         }
     }
 

@@ -163,6 +163,7 @@ fn no_error_sends_a_client_around_us() {
         ("-REDIRECT 10.0.0.2:7002", "-REDIRECT front.test:6002"),
         ("-MOVED 15495 :7001", "-MOVED 15495 :6001"),
         ("-MOVED 1 fd00::4:7004", "-MOVED 1 front.test:6004"),
+        ("-MOVED 1 [fd00::4]:7004", "-MOVED 1 front.test:6004"),
         ("-MOVED 1 node-5.test:7005", "-MOVED 1 front.test:6005"),
         ("-MOVED 1 ?:7001", "-MOVED 1 front.test:6001"),
         (
@@ -193,6 +194,7 @@ fn what_only_looks_like_a_redirect_stays() {
         line("-MOVED"),
         line("-MOVED x 10.0.0.2:7002"),
         line("-MOVED 1 10.0.0.2:0"),
+        line("-MOVED 1 [10.0.0.2]:7002"),
         line("+MOVED 1 10.0.0.2:7002"),
         bulk("-MOVED 1 10.0.0.2:7002\r\n"),
         list([bulk("-MOVED 1 10.0.0.2:7002\r\n")]),

@@ -27,11 +27,13 @@ struct Identity;
 
 impl AddressBook for Identity {
     fn local_of(&self, host: &str, port: u16, _id: Option<&str>) -> Option<LocalAddress> {
+        // The host that a node does not know is the only one that has another name.
+        let host = if host.is_empty() { "?" } else { host };
         Some(LocalAddress { host: host.to_owned(), port, plain_port: Some(port), tls_port: None })
     }
 
     fn own(&self) -> LocalAddress {
-        LocalAddress { host: "127.0.0.1".to_owned(), port: 6379, plain_port: Some(6379), tls_port: None }
+        LocalAddress { host: String::new(), port: 6379, plain_port: None, tls_port: None }
     }
 
     fn real_of(&self, host: &str, port: u16) -> Option<(String, u16)> {
@@ -39,7 +41,7 @@ impl AddressBook for Identity {
     }
 
     fn client_of(&self, address: &str) -> Option<(String, String)> {
-        Some((address.to_owned(), address.to_owned()))
+        Some((address.to_owned(), String::new()))
     }
 
     fn shown_of(&self, client_address: &str) -> Option<String> {
@@ -99,7 +101,7 @@ fn word() -> impl Strategy<Value = String> {
         "10.0.0.2 7002",
         "addr=127.0.0.1:50000 laddr=",
     ];
-    prop_oneof![4 => prop::sample::select(WORDS).prop_map(str::to_owned), 1 => "[a-z0-9 .:,@*$+-]{0,12}"]
+    prop_oneof![4 => prop::sample::select(WORDS).prop_map(str::to_owned), 1 => "[a-z0-9 .:@*$+-]{0,12}"]
 }
 
 /// The bytes of any reply. `depth` limits how deep it nests.
@@ -131,10 +133,15 @@ fn reply(depth: u32) -> BoxedStrategy<Vec<u8>> {
 
 /// All rewritings of a reply.
 fn rewritten(reply: &[u8], book: &dyn AddressBook) -> Vec<Vec<u8>> {
-    let mut all: Vec<Vec<u8>> = KINDS.iter().filter_map(|kind| rewrite_reply(*kind, reply, book)).collect();
+    rewritten_as(&KINDS, reply, book)
+}
+
+/// The rewritings of a reply to commands of these kinds, and those of any reply.
+fn rewritten_as(kinds: &[AddressKind], reply: &[u8], book: &dyn AddressBook) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = kinds.iter().filter_map(|kind| rewrite_reply(*kind, reply, book)).collect();
     all.extend(rewrite_errors(reply, book));
     all.extend(rewrite_message(reply, book));
-    all.extend(KINDS.iter().filter_map(|kind| rewrite_elements(reply, &[Some(*kind); 4], book)));
+    all.extend(kinds.iter().filter_map(|kind| rewrite_elements(reply, &[Some(*kind); 4], book)));
     all
 }
 
@@ -153,10 +160,9 @@ proptest! {
 
     #[test]
     fn where_nodes_are_what_they_say_nothing_changes(reply in reply(4)) {
-        // INFO and CONFIG GET have the ports of this server in any case, and `?` is no host.
-        prop_assume!(memchr::memmem::find(&reply, b"?").is_none() && memchr::memmem::find(&reply, b"port").is_none());
-        prop_assume!(memchr::memmem::find(&reply, b"addr=").is_none());
-        prop_assert_eq!(rewritten(&reply, &Identity), Vec::<Vec<u8>>::new());
+        // In SLOTS and SHARDS, a node may have several names, all of which become one.
+        let [AddressKind::Slots, AddressKind::Shards, kinds @ ..] = KINDS else { unreachable!() };
+        prop_assert_eq!(rewritten_as(&kinds, &reply, &Identity), Vec::<Vec<u8>>::new());
     }
 
     #[test]
