@@ -462,8 +462,8 @@ impl Builder {
                 let range = Some(instance.config.text("port-range")).filter(|range| !range.is_empty());
                 let range = range.map(|range| PortRange::parse(&range)).transpose().map_err(Error::Config)?;
                 let pool = PortPool::new(self.bind.clone(), backlog, self.port, tls_port, range);
-                let opened = DeploymentFront::new(settings, pool, &instance.config, &instance.log)?;
-                main.block_on(opened.look());
+                let starting = DeploymentFront::start(settings, pool, &instance.config, &instance.log);
+                let opened = main.block_on(starting)?;
                 let first = opened.first();
                 port = first.as_ref().map(|first| first.node.port()).filter(|port| *port != 0);
                 tls_port_bound = first.as_ref().map(|first| first.node.tls_port()).filter(|port| *port != 0);

@@ -627,7 +627,8 @@ fn two_fronts(folder: &Folder, node: &str) -> [String; 2] {
     let second = seen(1, late(10_100), node, &theirs, "$-1")
         + &seen(2, late(10_200), node, "GET lock", &format!("$32\\r\\n{OURS}"))
         + &seen(3, late(10_300), node, "DEL lock", ":1")
-        + &seen(4, late(10_400), node, &theirs, "+OK");
+        + &seen(4, late(10_400), node, &theirs, "+OK")
+        + &seen(4, late(10_600), node, &format!("DELIFEQ lock {THEIRS}"), ":1");
     [folder.file("a.jsonl", &first), folder.file("b.jsonl", &second)]
 }
 
@@ -640,7 +641,8 @@ fn journals_of_two_fronts_before_one_server_are_one_history_with_clocks_compared
     assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
     assert!(out(&output).contains("two-holders"), "{}", out(&output));
     let said = errors(&output);
-    assert!(said.contains("its clock is 3") && said.contains("behind that of") && said.contains("to within"), "{said}");
+    let told = format!("{b}: its clock is 3s behind that of {a}, to within 102ms, by ");
+    assert!(said.contains(&told), "{said}");
     // A result points to the file that has the line.
     let sarif: Value = serde_json::from_str(&folder.read("out.sarif")).unwrap();
     let text = sarif.to_string();
@@ -658,7 +660,7 @@ fn journals_that_name_a_node_in_common_are_those_of_fronts() {
     assert!(out(&output).contains("two-holders"), "{}", out(&output));
     let page = folder.text("page.html");
     let drawn = program("report").args(["-o", &page, &a, &b]).output().unwrap();
-    assert!(drawn.status.success() && errors(&drawn).contains("its clock is 3"), "{}", errors(&drawn));
+    assert!(drawn.status.success() && errors(&drawn).contains("its clock is 3s behind"), "{}", errors(&drawn));
     assert!(folder.read("page.html").contains("two-holders"));
 }
 

@@ -10,6 +10,7 @@ mod addresses;
 mod bad_days;
 mod chaos;
 mod monitor;
+mod nodes;
 mod order;
 mod passing;
 mod place;

@@ -81,6 +81,14 @@ impl JournalRef {
     pub fn display_name(&self) -> String {
         display_name(&self.name, self.client, self.server)
     }
+
+    /// The same with the node that the client is connected to, if there is a deployment: `worker-a (client 7) on 10.0.0.1:7001`.
+    pub fn placed_name(&self) -> String {
+        match &self.node {
+            Some(node) => format!("{} on {node}", self.display_name()),
+            None => self.display_name(),
+        }
+    }
 }
 
 /// A client in a sentence.

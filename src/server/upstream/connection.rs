@@ -359,9 +359,12 @@ impl ProxyConnection {
         self.awaits_calls() || self.awaited_look.is_some()
     }
 
-    /// Whether the client is cut off from its node, so that nothing from there may reach it.
-    fn is_cut_off(&self) -> bool {
-        self.membership.is_some() && self.engine.instance.is_cut_off(&self.session)
+    /// Whether the client is cut off from its node, so that nothing from there may reach it. What the proxy itself has asked
+    /// is heard: a command of the test powers may wait for it.
+    fn is_cut_off(&mut self) -> bool {
+        self.membership.is_some()
+            && self.engine.instance.is_cut_off(&self.session)
+            && !matches!(self.passed.front_mut(), Some(Waiting::Own(_)))
     }
 
     /// Bytes from the client.

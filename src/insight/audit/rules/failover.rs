@@ -114,12 +114,8 @@ fn successor(failover: &Failover) -> &str {
 fn proof(hold: &Hold, failover: &Failover) -> Vec<Evidence> {
     let mut evidence = vec![acquisition(hold)];
     evidence.extend(hold.extended.as_ref().map(|extended| extended.shows("extended it last")));
-    evidence.extend(
-        acknowledged(hold)
-            .then(|| hold.acknowledged.as_ref())
-            .flatten()
-            .map(|wait| wait.shows("was told that a replica has what was written before")),
-    );
+    let wait = hold.acknowledged.as_ref().filter(|_| acknowledged(hold));
+    evidence.extend(wait.map(|wait| wait.shows("was told that a replica has what was written before")));
     evidence.push(failover.source.shows("replaced the node that had the lock"));
     evidence
 }

@@ -11,8 +11,10 @@ use super::sentinel_view::{id_of, master_of, replicas_of, sentinels_of};
 use super::view::SeenNode;
 use super::{DeploymentFront, Member};
 use crate::base::clock::Clock;
+use crate::base::error::Error;
 use crate::clients::deployment::DeploymentKind;
 use crate::powers::NodeRole;
+use crate::server::upstream::Target;
 use crate::server::upstream::control::ControlConnection;
 
 /// Between two rounds, if nobody is in doubt.
@@ -27,28 +29,36 @@ const MOST_ASKED: usize = 4;
 /// A connection on which the last round got its answer.
 #[derive(Default)]
 struct Source {
-    kept: Option<(Arc<Member>, ControlConnection)>,
+    kept: Option<(String, ControlConnection)>,
 }
 
 impl DeploymentFront {
-    /// The first look, at every seed: each tells its own id, and one tells the others.
-    pub async fn look(self: &Arc<Self>) {
-        let seeds = self.all();
+    /// The first look, at every seed: each tells its own id, and one tells the others. The first port is that of the first
+    /// seed that answers.
+    pub(super) async fn look(self: &Arc<Self>, seeds: Vec<Target>) -> Result<(), Error> {
         let tasks: Vec<_> = seeds
-            .iter()
+            .into_iter()
             .map(|seed| {
-                let (front, seed) = (Arc::clone(self), Arc::clone(seed));
+                let front = Arc::clone(self);
                 tokio::spawn(async move { (front.ask(&seed, &mut Source::default()).await, seed) })
             })
             .collect();
-        let mut views = Vec::new();
+        let (mut answering, mut silent, mut views) = (Vec::new(), Vec::new(), Vec::new());
         for task in tasks {
             match task.await {
-                Ok((Ok(view), seed)) => views.push((seed, view)),
-                Ok((Err(reason), _)) => self.log.warn(format!("Upstream: {reason}")),
+                Ok((Ok(view), seed)) => {
+                    answering.push(seed);
+                    views.push(view);
+                }
+                Ok((Err(reason), seed)) => {
+                    self.log.warn(format!("Upstream: {reason}"));
+                    silent.push(seed);
+                }
                 Err(_) => {}
             }
         }
+        let members = self.add_seeds(answering)?;
+        let mut views: Vec<_> = members.into_iter().zip(views).collect();
         for (seed, view) in &views {
             let myself: Vec<SeenNode> = view.iter().filter(|seen| seen.is_myself).cloned().collect();
             self.apply(seed, &myself);
@@ -64,6 +74,8 @@ impl DeploymentFront {
             self.is_lost.store(true, Ordering::Relaxed);
             self.log.warn("Upstream: no node answers; until one does, clients are closed at once");
         }
+        silent.retain(|seed| self.member_at(seed.host(), seed.port()).is_none());
+        self.add_seeds(silent).map(drop)
     }
 
     /// Looks again and again, as long as the server runs.
@@ -82,13 +94,13 @@ impl DeploymentFront {
         candidates.retain(|member| member.is_sentinel() != self.is_cluster());
         // Whoever has answered last, then those that are thought to be reachable.
         candidates.sort_by_key(|member| {
-            let is_kept = source.kept.as_ref().is_some_and(|(kept, _)| Arc::ptr_eq(kept, member));
+            let is_kept = source.kept.as_ref().is_some_and(|(kept, _)| *kept == member.target().address());
             (!is_kept, !member.node.info().is_reachable)
         });
         let mut best: Option<(Arc<Member>, Vec<SeenNode>)> = None;
         let (mut answers, mut reasons) = (0, Vec::new());
         for member in candidates {
-            match self.ask(&member, source).await {
+            match self.ask(&member.target(), source).await {
                 Ok(view) => {
                     answers += 1;
                     let is_whole = view.iter().all(|seen| seen.is_reachable || seen.role != NodeRole::Master);
@@ -123,26 +135,25 @@ impl DeploymentFront {
     }
 
     /// What one node sees. The error says who was asked, and what is wrong.
-    async fn ask(&self, member: &Arc<Member>, source: &mut Source) -> Result<Vec<SeenNode>, String> {
-        let target = member.target();
+    async fn ask(&self, target: &Target, source: &mut Source) -> Result<Vec<SeenNode>, String> {
+        let address = target.address();
         let asking = async {
-            let kept = source.kept.take().filter(|(kept, _)| Arc::ptr_eq(kept, member));
+            let kept = source.kept.take().filter(|(kept, _)| *kept == address);
             let mut connection = match kept {
                 Some((_, connection)) => connection,
-                None => ControlConnection::open(&target).await?,
+                None => ControlConnection::open(target).await?,
             };
             let view = match &self.deployment.kind {
                 DeploymentKind::Cluster => ask_cluster(&mut connection).await?,
                 DeploymentKind::Sentinel { service } => self.ask_sentinel(&mut connection, service).await?,
             };
-            source.kept = Some((Arc::clone(member), connection));
+            source.kept = Some((address.clone(), connection));
             Ok(view)
         };
         match Clock::within(PATIENCE.min(self.timeout), asking).await {
             Some(Ok(view)) => Ok(view),
-            Some(Err(reason)) if self.is_cluster() || member.is_sentinel() => Err(reason_of(&target.address(), reason)),
-            Some(Err(reason)) => Err(reason),
-            None => Err(format!("{} does not answer", target.address())),
+            Some(Err(reason)) => Err(reason_of(&address, reason)),
+            None => Err(format!("{address} does not answer")),
         }
     }
 

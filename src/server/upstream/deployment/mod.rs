@@ -178,13 +178,20 @@ struct Members {
 }
 
 impl DeploymentFront {
-    /// Listens for the seeds. Nothing is accepted before [`open`](Self::open).
-    pub fn new(
+    /// Asks the seeds who is there, and listens for all of them. Nothing is accepted before [`open`](Self::open).
+    pub async fn start(
         settings: DeploymentSettings,
         ports: PortPool,
         config: &Config,
         log: &Arc<Log>,
     ) -> Result<Arc<Self>, Error> {
+        let (front, seeds) = Self::new(settings, ports, config, log);
+        front.look(seeds).await?;
+        Ok(front)
+    }
+
+    /// A front without members, and the seeds that are to be asked for them.
+    fn new(settings: DeploymentSettings, ports: PortPool, config: &Config, log: &Arc<Log>) -> (Arc<Self>, Vec<Target>) {
         let DeploymentSettings { kind, seeds, data, timeout } = settings;
         let is_sentinel = kind != DeploymentKind::Cluster;
         let announced = Some(config.text("upstream-announce-host")).filter(|host| !host.is_empty());
@@ -205,17 +212,25 @@ impl DeploymentFront {
             troubles: SparingLog::default(),
             front: OnceLock::new(),
         });
-        for seed in seeds {
-            let role = if is_sentinel { NodeRole::Sentinel } else { NodeRole::Unknown };
-            let mut members = front.members();
+        (front, seeds)
+    }
+
+    /// Listens for the seeds, the first of which gets the first port.
+    fn add_seeds(&self, seeds: Vec<Target>) -> Result<Vec<Arc<Member>>, Error> {
+        let role = if self.is_cluster() { NodeRole::Unknown } else { NodeRole::Sentinel };
+        let add = |seed: Target| {
+            let mut members = self.members();
             let (host, port) = (seed.host().to_owned(), seed.port());
-            let member = front.add(&mut members, seed, role)?;
             // `localhost` and its address are one node.
-            if let Ok(address) = host::resolve(&host) {
-                members.name(&address.to_string(), port, &member);
+            let address = host::resolve(&host).map(|address| address.to_string()).unwrap_or(host);
+            if let Some(member) = members.at(&address, port) {
+                return Ok(member);
             }
-        }
-        Ok(front)
+            let member = self.add(&mut members, seed, role)?;
+            members.name(&address, port, &member);
+            Ok(member)
+        };
+        seeds.into_iter().map(add).collect()
     }
 
     pub fn deployment(&self) -> &Arc<Deployment> {

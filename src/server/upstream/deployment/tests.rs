@@ -15,7 +15,9 @@ fn cluster(seeds: &str) -> Arc<DeploymentFront> {
     config.assign("upstream-cluster", crate::protocol::quote(seeds.as_bytes()));
     let settings = DeploymentSettings::from_config(&config).unwrap().unwrap();
     let pool = PortPool::new(vec!["127.0.0.1".to_owned()], 16, Some(0), None, None);
-    DeploymentFront::new(settings, pool, &config, &Arc::new(Log::silent())).unwrap()
+    let (front, seeds) = DeploymentFront::new(settings, pool, &config, &Arc::new(Log::silent()));
+    front.add_seeds(seeds).unwrap();
+    front
 }
 
 /// What the first seed sees.
@@ -34,7 +36,7 @@ fn book<'c>(front: &'c DeploymentFront, member: &'c Arc<Member>, is_named: bool)
 
 #[test]
 fn a_seed_by_name_and_the_node_at_its_address_are_one() {
-    let front = cluster("redis://localhost:7001,127.0.0.1:7002");
+    let front = cluster("redis://localhost:7001,127.0.0.1:7002,127.0.0.1:7001");
     see(
         &front,
         &format!(
