@@ -48,7 +48,7 @@ clients: redis languages compiler ## The suites of client libraries on the same 
 	  $(if $(CLIENT),--client '$(CLIENT)',--all) $(COMPARED)
 
 deployments: redis languages ## Client programs on real Clusters and Sentinels, directly and through here (ONLY=ioredis; SIDE=direct)
-	$(CARGO) test --locked --features internals --test deployments -- \
+	$(if $(REAL),REDOUBLE_TESTS_REAL='$(REAL)') $(CARGO) test --locked --features internals --test deployments -- \
 	  $(if $(ONLY),$(foreach name,$(ONLY),--only '$(name)'),--all) $(foreach side,$(SIDE),--side '$(side)')
 
 redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit; SIDE=upstream)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use super::crawl::{Crawl, crawl_cluster, speaking};
+use super::crawl::{Crawl, crawl_cluster, crawl_sentinels, speaking};
 use super::front::Front;
 use super::support::certificates::Certificates;
 use super::support::deployments::{Cluster, ClusterLine, SentinelSet, free_node_port, slot_of};
@@ -295,8 +295,11 @@ pub fn hostnames_and_unknown_endpoints_are_local_ones() -> Result<(), String> {
                 ensure(is_here && is_port, || format!("{endpoint}: {text}"))?;
             }
         }
-        let text = redis_cli_c(&front, "SET key 1")?;
-        ensure(text.contains("OK"), || format!("{endpoint}: redis-cli -c: {text}"))?;
+        // redis-cli of 7.0 cannot follow an address without a host, not directly either.
+        if endpoint != "unknown-endpoint" {
+            let text = redis_cli_c(&front, "SET key 1")?;
+            ensure(text.contains("OK"), || format!("{endpoint}: redis-cli -c: {text}"))?;
+        }
     }
     Ok(())
 }
@@ -479,6 +482,75 @@ pub fn sentinels_that_are_down_are_passed_over() -> Result<(), String> {
     let asked = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", SentinelSet::SERVICE);
     let reply = Wire::connect(sentinels[1]).ask(&asked);
     ensure(reply.items()[1].text() == local.port().to_string(), || format!("{reply:?} and not {local}"))
+}
+
+/// Addresses that clients give are understood: a replica is told to follow another node by its local address, and back.
+pub fn a_local_address_in_a_command_means_the_node() -> Result<(), String> {
+    let set = SentinelSet::start();
+    let front = Front::of_sentinels(&set.addresses(), &[]);
+    let master = set.master();
+    let replicas: Vec<u16> = set.nodes.iter().map(|node| node.port()).filter(|port| *port != master).collect();
+    let [first, second] = [0, 1].map(|index| front.address_of(set.at(replicas[index])));
+    let follow = |address: SocketAddr| format!("REPLICAOF {} {}", address.ip(), address.port());
+    let reply = Wire::connect(second).ask(&follow(first));
+    ensure(reply.text().starts_with("OK"), || format!("REPLICAOF: {reply:?}"))?;
+    let now = set.at(replicas[1]).info("INFO replication", "master_port");
+    // A Sentinel soon puts that right again.
+    ensure(now == replicas[0].to_string() || now == master.to_string(), || format!("it follows port {now}"))?;
+    let local = front.address_of(set.at(master));
+    let asked = format!("SENTINEL IS-MASTER-DOWN-BY-ADDR {} {} 0 *", local.ip(), local.port());
+    let reply = Wire::connect(front.address()).ask(&asked);
+    ensure(reply.items().first() == Some(&Frame::Integer(0)), || format!("{asked}: {reply:?}"))?;
+    // `CLIENT KILL ADDR` takes what CLIENT LIST shows.
+    let mut victim = Wire::connect(local);
+    victim.ask("CLIENT SETNAME victim");
+    let list = Wire::connect(local).ask("CLIENT LIST").text();
+    let line = list.lines().find(|line| line.contains("name=victim")).ok_or(&list)?;
+    let address = line.split(' ').find_map(|field| field.strip_prefix("addr=")).ok_or(line)?;
+    let own = victim.tcp().local_addr().map_err(|error| error.to_string())?;
+    ensure(address == own.to_string(), || format!("{line}, and the client is {own}"))?;
+    let reply = Wire::connect(local).ask(&format!("CLIENT KILL ADDR {address}"));
+    ensure(reply == Frame::Integer(1), || format!("CLIENT KILL ADDR {address}: {reply:?}"))?;
+    ensure(victim.is_closed(), || "the killed client stays connected".to_owned())
+}
+
+/// Sentinels that tell names instead of addresses: clients are told local addresses that they can reach.
+pub fn sentinels_that_tell_hostnames_are_followed() -> Result<(), String> {
+    let directives =
+        ["sentinel resolve-hostnames yes", "sentinel announce-hostnames yes", "sentinel announce-ip localhost"];
+    let set = SentinelSet::start_with(&["replica-announce-ip localhost"], &directives);
+    let front = Front::of_sentinels(&set.addresses(), &[]);
+    let mut crawl = Crawl::of(set.all());
+    crawl_sentinels(&mut crawl, &set, &front);
+    crawl.verdict()?;
+    let asked = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", SentinelSet::SERVICE);
+    let reply = Wire::connect(front.address()).ask(&asked);
+    let local = front.address_of(set.at(set.master()));
+    ensure(reply.items()[1].text() == local.port().to_string(), || format!("{reply:?}, and not {local}"))
+}
+
+/// One node is away for clients; the Cluster does not notice, and all is well afterwards.
+pub fn a_node_that_is_cut_off_is_there_for_the_others() -> Result<(), String> {
+    let cluster = Cluster::start(3, 1);
+    let front = Front::of_cluster(&first(&cluster), &[]);
+    let port = owner(&cluster, "key");
+    let local = front.address_of(cluster.at(port));
+    let other = front.nodes_of(cluster.running()).into_iter().find(|(real, _)| *real != port).expect("another").1;
+    let node = format!("127.0.0.1:{port}");
+    let reply = Wire::connect(other).ask(&format!("REDOUBLE NODE CUT {node}"));
+    ensure(!reply.is_error(), || format!("CUT: {reply:?}"))?;
+    let mut cut = Wire::connect(local);
+    cut.send(b"INCR key\r\n");
+    let reply = Wire::connect(other).ask("CLUSTER INFO").text();
+    ensure(reply.contains("cluster_state:ok"), || reply)?;
+    ensure(!cut.has_reply(), || "a node that is cut off answers".to_owned())?;
+    ensure(cluster.lines().iter().all(|line| !line.has("fail") && !line.has("fail?")), || {
+        format!("{:?}", cluster.lines())
+    })?;
+    let reply = Wire::connect(other).ask(&format!("REDOUBLE NODE HEAL {node}"));
+    ensure(!reply.is_error(), || format!("HEAL: {reply:?}"))?;
+    let reply = cut.expect();
+    ensure(reply == Frame::Integer(1), || format!("after HEAL: {reply:?}"))
 }
 
 /// A service that no Sentinel knows is named.

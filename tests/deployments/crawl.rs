@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::front::Front;
 use super::support::deployments::{Cluster, Node, SentinelSet, slot_of};
-use super::support::wire::{Frame, Wire};
+use super::support::wire::{Frame, Wire, request};
 use super::support::{Deadline, wait_for};
 
 /// Everything that must not leave: the ports of nodes. Those of the cluster bus are none that clients connect to.
@@ -168,8 +168,35 @@ pub fn crawl_cluster(crawl: &mut Crawl, cluster: &Cluster, front: &Front) {
                     crawl.ask(&mut wire, &format!("CLUSTER {command} {}", line.id));
                 }
             }
+            crawl_queued(
+                crawl,
+                &mut wire,
+                &["CLUSTER SLOTS", "CLUSTER NODES", "CLUSTER SHARDS", "INFO replication", "ROLE"],
+            );
             crawl_redirects(crawl, &mut wire);
         }
+    }
+}
+
+/// The same in a transaction, in small letters, inline, and many in one trip.
+fn crawl_queued(crawl: &mut Crawl, wire: &mut Wire, lines: &[&str]) {
+    wire.ask("MULTI");
+    for line in lines {
+        crawl.ask(wire, line);
+    }
+    let reply = wire.ask("EXEC");
+    assert_eq!(reply.items().len(), lines.len(), "EXEC: {reply:?}");
+    crawl.look("EXEC", &reply);
+    let mut trip = Vec::new();
+    for line in lines {
+        trip.extend(format!("{}\r\n", line.to_lowercase()).into_bytes());
+        trip.extend(request(&line.split(' ').collect::<Vec<_>>()));
+    }
+    wire.send(&trip);
+    for line in lines.iter().flat_map(|line| [line, line]) {
+        let reply = wire.expect();
+        assert!(!reply.is_error(), "{line}: {reply:?}");
+        crawl.look(&format!("{line} in a trip"), &reply);
     }
 }
 
@@ -227,6 +254,8 @@ pub fn crawl_sentinels(crawl: &mut Crawl, set: &SentinelSet, front: &Front) {
                 let [host, port] = [0, 1].map(|index| master.items()[index].text());
                 let asked = format!("SENTINEL IS-MASTER-DOWN-BY-ADDR {host} {port} 0 *");
                 crawl.ask(&mut wire, &asked);
+            } else {
+                crawl_queued(crawl, &mut wire, &["INFO replication", "ROLE", "CONFIG GET replicaof", "CLIENT LIST"]);
             }
         }
     }

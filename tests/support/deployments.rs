@@ -99,7 +99,9 @@ impl Node {
 
     /// Starts the process, and says whether it took its port.
     fn run(&mut self) -> bool {
-        let mut command = Command::new("redis-server");
+        // `make deployments REAL=` names another one, such as valkey-server.
+        let program = std::env::var_os("REDOUBLE_TESTS_REAL").unwrap_or_else(|| "redis-server".into());
+        let mut command = Command::new(program);
         command.arg(&self.file).arg("--dir").arg(&self.folder);
         if self.is_sentinel {
             command.arg("--sentinel");
@@ -107,7 +109,7 @@ impl Node {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let ready = if self.is_sentinel { "Sentinel ID is" } else { "Ready to accept connections" };
         let seen_before = self.log().matches(ready).count();
-        self.child = Some(command.spawn().expect("redis-server starts: `make redis` installs it"));
+        self.child = Some(command.spawn().expect("the real server starts: `make redis` installs redis-server"));
         let deadline = patience();
         loop {
             // Beside the line, the port answers: a Sentinel says who it is before it listens to anybody.
