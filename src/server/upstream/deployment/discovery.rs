@@ -159,7 +159,11 @@ impl DeploymentFront {
 
     async fn ask_sentinel(&self, connection: &mut ControlConnection, service: &str) -> Result<Vec<SeenNode>, String> {
         let service = service.as_bytes();
-        let master = connection.run(&[b"SENTINEL", b"MASTER", service]).await?;
+        let unknown = |reason: String| match reason.contains("No such master") {
+            true => format!("the Sentinel knows no master '{}'", String::from_utf8_lossy(service)),
+            false => reason,
+        };
+        let master = connection.run(&[b"SENTINEL", b"MASTER", service]).await.map_err(unknown)?;
         let (master, epoch) = master_of(&master).ok_or("SENTINEL MASTER was answered with something else")?;
         let replicas = connection.run(&[b"SENTINEL", b"SLAVES", service]).await?;
         let sentinels = connection.run(&[b"SENTINEL", b"SENTINELS", service]).await?;
