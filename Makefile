@@ -15,7 +15,7 @@ STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
     else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test packages test-packages locks clients redis-suite lint bench soak docs \
+.PHONY: help run build test packages test-packages locks clients deployments redis-suite lint bench soak docs \
   redis languages compiler browser tcl containers twemproxy
 
 help: ## Say what there is
@@ -46,6 +46,10 @@ locks: redis languages ## The lock libraries' own suites on redis-server, here, 
 clients: redis languages compiler ## The suites of client libraries on the same (CLIENT=redis-py: one; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test clients -- \
 	  $(if $(CLIENT),--client '$(CLIENT)',--all) $(COMPARED)
+
+deployments: redis languages ## Client programs on real Clusters and Sentinels, directly and through here (ONLY=ioredis; SIDE=direct)
+	$(if $(REAL),REDOUBLE_TESTS_REAL='$(REAL)') $(CARGO) test --locked --features internals --test deployments -- \
+	  $(if $(ONLY),$(foreach name,$(ONLY),--only '$(name)'),--all) $(foreach side,$(SIDE),--side '$(side)')
 
 redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test redis_suite -- \

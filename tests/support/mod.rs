@@ -10,6 +10,7 @@
 
 pub mod both_backends;
 pub mod certificates;
+pub mod deployments;
 pub mod no_harness;
 pub mod process;
 pub mod scripted;
@@ -89,20 +90,26 @@ pub fn client_at(url: &str) -> redis::Connection {
 }
 
 /// A point in real time at which a test gives up. Loops that wait for another thread or process check it on each turn.
-pub struct Deadline(Instant);
+pub struct Deadline {
+    at: Instant,
+    after: Duration,
+}
 
 #[allow(clippy::disallowed_methods, reason = "a test that waits needs a bound in real time")]
 impl Deadline {
-    const AFTER: Duration = Duration::from_secs(30);
-
     pub fn start() -> Self {
-        Self(Instant::now() + Self::AFTER)
+        Self::within(Duration::from_secs(30))
+    }
+
+    /// For what takes longer than most.
+    pub fn within(after: Duration) -> Self {
+        Self { at: Instant::now() + after, after }
     }
 
     /// Yields to other threads. After the deadline, panics with a description of what was awaited.
     #[track_caller]
     pub fn check(&self, awaited: impl Display) {
-        assert!(Instant::now() < self.0, "waited {:?} for {awaited}", Self::AFTER);
+        assert!(Instant::now() < self.at, "waited {:?} for {awaited}", self.after);
         std::thread::yield_now();
     }
 }

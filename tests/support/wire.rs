@@ -122,11 +122,16 @@ pub struct Wire {
 
 impl Wire {
     pub fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
+        Self::try_connect(address).unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"))
+    }
+
+    /// Connects to a server that may not be there.
+    pub fn try_connect(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true).expect("TCP_NODELAY");
         socket.set_read_timeout(Some(PATIENCE)).expect("a read time-out");
         socket.set_write_timeout(Some(PATIENCE)).expect("a write time-out");
-        Self { socket: Socket::Tcp(socket), buffer: Vec::new() }
+        Ok(Self { socket: Socket::Tcp(socket), buffer: Vec::new() })
     }
 
     /// Connects over TLS, to a server that is named `localhost`.
