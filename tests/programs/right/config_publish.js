@@ -1,8 +1,8 @@
 // A configuration is built under a name of its own and published whole with RENAME.
 //
-// Each publisher has another temporary name, so no two builds mix; readers see one whole configuration or the other. Which of
-// two that are published at once is the last does not matter: both are built from the same source.
-// Keys: config:live, config:build:<uuid>.
+// Each publisher has another temporary name, so no two builds mix; readers see one whole configuration or the other. A script
+// publishes a build only if it is newer than the live one, and drops it otherwise.
+// Keys: config:live, config:build:<uuid>, counter config:builds.
 'use strict';
 const { fork } = require('node:child_process');
 const { randomUUID } = require('node:crypto');
@@ -11,13 +11,20 @@ const Redis = require('ioredis');
 
 const SOURCE = Array.from({ length: 40 }, (_, n) => [`key${n}`, `value${n}`]);
 
-async function publish(build) {
+const PUBLISH = `
+local live = tonumber(redis.call('HGET', KEYS[2], 'build') or '0')
+if tonumber(redis.call('HGET', KEYS[1], 'build')) < live then return redis.call('DEL', KEYS[1]) end
+redis.call('RENAME', KEYS[1], KEYS[2])
+return 1`;
+
+async function publish() {
   const redis = new Redis(process.env.REDIS_URL);
   for (let n = 0; n < 5; n += 1) {
     const temporary = `config:build:${randomUUID()}`;
+    const build = await redis.incr('config:builds');
     await redis.hset(temporary, 'build', build);
     for (const [field, value] of SOURCE) await redis.hset(temporary, field, `${value} of ${build}`);
-    await redis.rename(temporary, 'config:live');
+    await redis.eval(PUBLISH, 2, temporary, 'config:live');
   }
   await redis.quit();
 }
@@ -36,15 +43,16 @@ async function read() {
 }
 
 async function main() {
-  const children = ['blue', 'green', 'read'].map((task) => fork(__filename, [task]));
+  const children = ['publish', 'publish', 'read'].map((task) => fork(__filename, [task]));
   const codes = await Promise.all(children.map((child) => new Promise((resolve) => child.once('exit', resolve))));
   assert.deepStrictEqual(codes, [0, 0, 0]);
   const redis = new Redis(process.env.REDIS_URL);
-  assert.deepStrictEqual(await redis.keys('config:*'), ['config:live']);
+  const [keys, build] = [await redis.keys('config:*'), await redis.hget('config:live', 'build')];
   await redis.quit();
-  console.log('ok: ten publications of two builds, and a reader never saw a mixture');
+  assert.deepStrictEqual([keys.sort(), build], [['config:builds', 'config:live'], '10']);
+  console.log('ok: the newest of ten builds is live, and a reader never saw a mixture');
 }
 
 if (process.argv[2] === 'read') read();
-else if (process.argv[2]) publish(process.argv[2]);
+else if (process.argv[2] === 'publish') publish();
 else main();
