@@ -59,6 +59,7 @@ lint: ## Check format and lints
 bench: build redis twemproxy ## Benchmarks: beside the servers found, in front of one, framer, keyspace, dispatch, audit
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
 	$(CARGO) bench --locked --features internals --bench upstream
+	$(CARGO) bench --locked --features internals --bench deployment
 	$(CARGO) bench --locked --features internals --bench parts
 	$(CARGO) bench --locked --features internals --bench audit
 

@@ -10,18 +10,18 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
-use std::error::Error;
+#[path = "support/mod.rs"]
+mod support;
+
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use support::{Outcome, PING, Process, allow_files, connect, exchange, free_port, median, request};
 
 const VALUE: usize = 64;
 
@@ -163,10 +163,6 @@ const REDOUBLE: [(&str, &[&str]); 4] = [
     ("redouble --audit yes --upstream-order exact", &["--audit", "yes", "--upstream-order", "exact"]),
 ];
 
-fn free_port() -> Outcome<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 /// What one load has shown.
 #[derive(Clone, Copy, Default)]
 struct Seen {
@@ -254,11 +250,6 @@ fn medians(rounds: &[Seen]) -> Seen {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 impl Deployment {
     fn take(&self, front: &Front, load: &Load) -> Outcome<Seen> {
         let spent = |process: Option<&Process>| process.map_or(Ok(0.0), Process::processor_seconds);
@@ -318,14 +309,6 @@ fn compare_idle() -> Outcome<()> {
     Ok(())
 }
 
-/// Raises the limit of open files as far as possible, for this process and those that it starts.
-fn allow_files() -> Outcome<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(1 << 20);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?;
-    Ok(most)
-}
-
 /// One client subscribes and never reads, another publishes, a third measures its own round trips.
 fn compare_subscribers() -> Outcome<()> {
     println!("{} MB published to a subscriber that never reads", PUBLISHED >> 20);
@@ -380,82 +363,4 @@ fn trips(port: u16, is_over: &AtomicBool, most: usize) -> Outcome<Vec<f64>> {
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
     Ok(times)
-}
-
-const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-
-fn request(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
-}
-
-fn connect(port: u16) -> Outcome<TcpStream> {
-    let client = TcpStream::connect(("127.0.0.1", port))?;
-    client.set_nodelay(true)?;
-    Ok(client)
-}
-
-/// Sends a request and reads the reply, which is short and arrives at once.
-fn exchange(client: &mut TcpStream, bytes: &[u8]) -> Outcome<Vec<u8>> {
-    client.write_all(bytes)?;
-    let mut answer = vec![0; 256];
-    let length = client.read(&mut answer)?;
-    if length == 0 {
-        return Err("the connection was closed".into());
-    }
-    answer.truncate(length);
-    Ok(answer)
-}
-
-/// A process that serves a port, killed when it is dropped.
-struct Process(Child);
-
-impl Process {
-    fn start(words: &[&str], port: u16) -> Outcome<Self> {
-        let began = Instant::now();
-        let child = Command::new(words[0])
-            .args(&words[1..])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut process = Self(child);
-        while !connect(port).is_ok_and(|mut client| exchange(&mut client, PING).is_ok()) {
-            if let Some(status) = process.0.try_wait()? {
-                return Err(format!("{} ended with {status} before it answered", words[0]).into());
-            }
-            if began.elapsed() > Duration::from_secs(20) {
-                return Err(format!("{} did not answer in 20 s", words[0]).into());
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(process)
-    }
-
-    fn processor_seconds(&self) -> Outcome<f64> {
-        /// Linux's unit of processor time in `/proc`, on every architecture.
-        const TICKS_PER_SECOND: f64 = 100.0;
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        Ok((fields[11].parse::<f64>()? + fields[12].parse::<f64>()?) / TICKS_PER_SECOND)
-    }
-
-    fn resident(&self) -> Outcome<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).ok_or("no VmRSS")?;
-        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no figure in VmRSS")?.parse()?;
-        Ok(kilobytes * 1024.0)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

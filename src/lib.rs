@@ -202,10 +202,10 @@ pub mod internals {
     pub use crate::clients::session::{Client, Peer, Session};
     pub use crate::commands::all_rows as all_commands;
     pub use crate::data::keyspace::{Expiry, Keyspace, hash_of};
-    pub use crate::engine::{Engine, Fibers};
+    pub use crate::engine::{Engine, Fibers, addresses};
     pub use crate::insight::audit::{
         Allowance, Auditor, ClientIdentity, Hold, HoldEnd, HoldStatus, JournalLine, Lock, LockId, LockReason, PastHold,
-        Scope, Waiter, audit, auditor, render,
+        Scope, Waiter, audit, audit_fronts, auditor, merged_fronts, render,
     };
     pub use crate::insight::report::{html as report_html, text as report_text};
     pub use crate::insight::scripts::{KNOWN_DIGESTS, ScriptCall, ScriptCommand, ScriptKnowledge, ScriptRun};
@@ -224,10 +224,11 @@ pub use insight::audit::{
     describe_findings,
 };
 pub use powers::{
-    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, Outcome, Pattern, Query, Search, Verdict,
+    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector, Outcome,
+    Pattern, Query, Search, Verdict,
 };
 pub use server::{
-    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, Server, Servers, Space, World,
+    AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, NodeStatus, Server, Servers, Space, World,
 };
 
 /// What the program does; returns its exit status. A static program says so in its version.

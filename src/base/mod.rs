@@ -9,6 +9,7 @@ pub mod duration;
 pub mod error;
 pub mod files;
 pub mod glob;
+pub mod hash_slot;
 pub mod host;
 pub mod identity;
 pub mod join;

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::audit_result::{AuditResult, JournalFile, LineIndex, print, real_time_of, seq_of};
 use super::command_line::JournalFiles;
+use super::front_files::{self, FrontFiles};
 use super::outputs::cannot;
 use super::subcommand::Subcommand;
 use super::terminal::Screen;
@@ -14,7 +15,7 @@ use super::{fail, print_note};
 use crate::base::error::plain;
 use crate::commands;
 use crate::insight::audit::render::WorldFindings;
-use crate::insight::audit::{JournalLine, auditor};
+use crate::insight::audit::{Auditor, FrontLine, JournalLine, audit_fronts, auditor};
 use crate::powers::{Item, RecordedLines};
 
 /// The status for findings that the audit fails for.
@@ -30,11 +31,35 @@ pub(super) fn audit(journals: JournalFiles) -> ExitCode {
 
 fn try_audit(journals: JournalFiles) -> Result<u8, String> {
     let JournalFiles { options, files } = journals;
-    let mut audit_options = options.audit;
+    let mut audit_options = options.audit.clone();
     audit_options.prepare_outputs()?;
     let allowed = audit_options.read_allowed()?;
     let scope = audit_options.scope(&allowed);
     let mut auditor = auditor(scope, commands::table_of_every_profile());
+    if front_files::are_of_one_server(&options, &files)? {
+        let FrontFiles { fronts, numbers, firsts, notes } = front_files::read(&files, options.clock_error)?;
+        let auditor = audit_fronts(&fronts, auditor);
+        let mut indexes: Vec<LineIndex> = files.iter().map(|_| LineIndex::default()).collect();
+        for (seq, FrontLine { origin: (file, at), .. }) in (1..).zip(&fronts.lines) {
+            indexes[*file].add(seq, numbers[*file][*at]);
+        }
+        let incomplete = files.iter().zip(firsts).filter_map(|(path, first)| incomplete(path, first));
+        let notes = notes.into_iter().chain(incomplete).collect();
+        let file = |(path, lines): (PathBuf, LineIndex)| JournalFile {
+            space: String::new(),
+            server: 1,
+            path,
+            since: i64::MIN,
+            lines,
+        };
+        let named = files.into_iter().zip(indexes).filter(|(path, _)| path.as_os_str() != "-");
+        return tell(
+            &auditor,
+            AuditResult { worlds: Vec::new(), allowed, options: audit_options, journals: named.map(file).collect() },
+            options.json,
+            notes,
+        );
+    }
     let mut readers =
         (1..).zip(files).map(|(server, path)| JournalReader::open(server, path)).collect::<Result<Vec<_>, _>>()?;
     // The journals are merged by real time. The entries of each stay in their order.
@@ -45,6 +70,14 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         auditor.process_line(&JournalLine::item(reader.server, &item));
     }
     auditor.finish();
+    let incomplete: Vec<String> = readers.iter().filter_map(|reader| incomplete(&reader.path, reader.first)).collect();
+    let journals = readers.into_iter().filter_map(JournalReader::into_file).collect();
+    let result = AuditResult { worlds: Vec::new(), allowed, options: audit_options, journals };
+    tell(&auditor, result, options.json, incomplete)
+}
+
+/// Says what was found, and writes the files that were asked for; returns the status. `notes` are about the journals.
+fn tell(auditor: &Auditor, mut result: AuditResult, json: bool, notes: Vec<String>) -> Result<u8, String> {
     let world = WorldFindings {
         space: String::new(),
         findings: auditor.findings().to_vec(),
@@ -52,23 +85,27 @@ fn try_audit(journals: JournalFiles) -> Result<u8, String> {
         unlisted: auditor.unlisted(),
         missed: 0,
     };
-    let incomplete: Vec<String> = readers.iter().filter_map(JournalReader::incomplete).collect();
-    let journals = readers.into_iter().filter_map(JournalReader::into_file).collect();
-    let result = AuditResult { worlds: vec![world], allowed, options: audit_options, journals };
+    result.worlds = vec![world];
     result.write_files()?;
     let findings = result.worlds.iter().flat_map(|world| &world.findings);
-    let text: Vec<u8> = match options.json {
+    let text: Vec<u8> = match json {
         true => findings.flat_map(|finding| [finding.json(), b"\n".to_vec()].concat()).collect(),
         false => result.lines(Screen::stdout()).iter().flat_map(|line| format!("{line}\n").into_bytes()).collect(),
     };
     // A reader that has gone, such as `head`, has read enough.
     let _ = print(&text);
-    match options.json {
+    match json {
         true => result.annotate(io::stderr()),
         false => result.annotate(io::stdout()),
     }
-    incomplete.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
+    notes.iter().chain(&result.notes()).for_each(|note| print_note(Subcommand::Audit, note));
     Ok(if result.failure().is_some() { STATUS_FOUND } else { 0 })
+}
+
+/// A note, if a journal is empty or does not begin with its first entry.
+fn incomplete(path: &Path, first: Option<u64>) -> Option<String> {
+    let Some(first) = first else { return Some(format!("{} has no entry", path.display())) };
+    (first > 1).then(|| format!("{} begins at place {first}: what was before it was not audited", path.display()))
 }
 
 /// Reads a journal line by line.
@@ -116,13 +153,6 @@ impl JournalReader {
             item
         });
         Ok(std::mem::replace(&mut self.next, next))
-    }
-
-    /// A note, if the journal is empty or does not begin with its first entry.
-    fn incomplete(&self) -> Option<String> {
-        let Some(first) = self.first else { return Some(format!("{} has no entry", self.path.display())) };
-        (first > 1)
-            .then(|| format!("{} begins at place {first}: what was before it was not audited", self.path.display()))
     }
 
     fn into_file(self) -> Option<JournalFile> {

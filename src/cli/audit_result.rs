@@ -142,7 +142,13 @@ impl AuditResult {
     /// The file and the line of a journal's entry.
     fn artifact(&self, space: &str, (server, seq): (u16, u64), real: i64) -> Option<Artifact> {
         let is_its = |journal: &&JournalFile| journal.space == space && journal.server == server;
-        let journal = self.journals.iter().find(is_its).filter(|journal| real >= journal.since)?;
+        // Several fronts before one server have a journal each.
+        let mut journals = self.journals.iter().filter(is_its).filter(|journal| real >= journal.since);
+        let first = journals.next()?;
+        let journal = match first.lines.line_of(seq) {
+            Some(_) => first,
+            None => journals.find(|journal| journal.lines.line_of(seq).is_some()).unwrap_or(first),
+        };
         Some(Artifact { uri: uri_of(&journal.path), line: journal.lines.line_of(seq) })
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::server::Server;
+use crate::server::{Entrances, Server};
 
 /// What a variable of the user's own is made of, in braces.
 const PARTS: [&str; 8] = ["url", "urls", "host", "port", "address", "ca", "cert", "key"];
@@ -66,6 +66,17 @@ pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, 
     let mut variables = vec![("REDIS_URLS".to_owned(), part("urls")), ("REDIS_URL".to_owned(), part("url"))];
     if address.is_some() {
         variables.extend([("REDIS_HOST".to_owned(), part("host")), ("REDIS_PORT".to_owned(), part("port"))]);
+    }
+    let list = |addresses: Vec<SocketAddr>| {
+        let reachable =
+            addresses.iter().map(|address| SocketAddr::new(reachable_ip(*address), address.port()).to_string());
+        reachable.collect::<Vec<_>>().join(",")
+    };
+    match first.and_then(Server::entrances) {
+        Some(Entrances::Cluster(nodes)) => variables.push(("REDIS_CLUSTER_NODES".to_owned(), list(nodes))),
+        Some(Entrances::Sentinels(sentinels, service)) => variables
+            .extend([("REDIS_SENTINELS".to_owned(), list(sentinels)), ("REDIS_SENTINEL_SERVICE".to_owned(), service)]),
+        None => {}
     }
     if let Some(url) = first.and_then(tls_url) {
         variables.push(("REDIS_TLS_URL".to_owned(), url));

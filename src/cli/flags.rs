@@ -71,6 +71,10 @@ pub(super) struct Options {
     pub limit: Duration,
 
     pub json: bool,
+    /// `--same-server`: the journals are those of several fronts before one server.
+    pub same_server: bool,
+    /// `--clock-error`: how far their clocks may be apart.
+    pub clock_error: Option<Duration>,
 
     pub text: bool,
     /// `-o`: where the report or the recording goes.
@@ -103,6 +107,8 @@ impl Default for Options {
             verbose: false,
             limit: Duration::from_secs(60),
             json: false,
+            same_server: false,
+            clock_error: None,
             text: false,
             output: None,
             overwrites: false,
@@ -184,6 +190,14 @@ pub(super) static FLAGS: &[Flag] = &[
     .about_audit()
     .help("the findings as SARIF 2.1.0"),
     switch("--json", &[Audit], |options| options.json = true).help("prints the findings as lines of JSON"),
+    switch("--same-server", &[Audit, Report], |options| options.same_server = true).help(
+        "the files are journals of several fronts before one server: one history; files that name a node of a Cluster or a \
+         Sentinel set in common are without it, too",
+    ),
+    value("--clock-error", &[Audit, Report], "DURATION", A_DURATION, |options, value| {
+        set_some(&mut options.clock_error, duration(value))
+    })
+    .help("how far the clocks of these fronts are apart at most, if that is known; the commands narrow it down"),
     value("--journal-out", &[Run], "PATH", "a file, as in --journal-out journal.jsonl", |options, value| {
         set_some(&mut options.journal_out, path(value))
     })

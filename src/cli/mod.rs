@@ -16,6 +16,7 @@ mod environment;
 mod explain;
 mod explore;
 mod flags;
+mod front_files;
 mod help;
 mod messages;
 mod outputs;

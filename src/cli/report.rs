@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::command_line::JournalFiles;
+use super::front_files::{self, FrontFiles};
 use super::outputs::{self, prepare};
 use super::subcommand::Subcommand;
 use super::terminal::Screen;
-use super::{fail, print_line};
+use super::{fail, print_line, print_note};
 use crate::base::error::plain;
 use crate::base::text::counted;
 use crate::commands;
-use crate::insight::audit::{Auditor, audit, auditor};
+use crate::insight::audit::{Auditor, audit, audit_fronts, auditor};
 use crate::insight::report;
 use crate::powers::{Item, read_journal};
 
@@ -29,14 +30,25 @@ pub(super) fn report(journals: JournalFiles) -> ExitCode {
 }
 
 fn try_report(JournalFiles { options, files }: JournalFiles) -> Result<ExitCode, String> {
-    let output = options.report_html.or(options.output);
+    let output = options.report_html.clone().or_else(|| options.output.clone());
     let scope = options.audit.scope(&options.audit.read_allowed()?);
-    let mut journals = Vec::new();
-    for (number, path) in (1..).zip(&files) {
-        journals.push((number, read(path)?));
-    }
     let auditor: Auditor = auditor(scope, commands::table_of_every_profile()).with_timeline();
-    let auditor = audit(journals.clone(), auditor);
+    let (journals, auditor) = match front_files::are_of_one_server(&options, &files)? {
+        true => {
+            let FrontFiles { fronts, notes, .. } = front_files::read(&files, options.clock_error)?;
+            notes.iter().for_each(|note| print_note(Subcommand::Report, note));
+            let auditor = audit_fronts(&fronts, auditor);
+            (vec![(1, fronts.lines.into_iter().map(|line| line.item).collect())], auditor)
+        }
+        false => {
+            let mut journals: Vec<(u16, Vec<Item>)> = Vec::new();
+            for (number, path) in (1..).zip(&files) {
+                journals.push((number, read(path)?));
+            }
+            let auditor = audit(journals.clone(), auditor);
+            (journals, auditor)
+        }
+    };
     let is_printed = options.text && output.is_none() || output.as_deref() == Some(Path::new("-"));
     let is_coloured = is_printed && Screen::stdout().ink.0;
     let report = match options.text {

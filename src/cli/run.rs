@@ -4,7 +4,6 @@
 //! even if this process is killed.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -79,9 +78,8 @@ impl Program {
         let mut signals = ForwardedSignals::catch()?;
         let builder = Builder::for_command(config, profile, Arc::clone(&log));
         let servers = builder.spawn_all().map_err(|error| error.to_string())?;
-        let port_of = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
-        let ports = servers.iter().map(|server| port_of(server.address())).collect();
-        let tls_ports = servers.iter().map(|server| port_of(server.tls_address())).collect();
+        let ports = servers.iter().flat_map(|server| server.ports(false)).collect();
+        let tls_ports = servers.iter().flat_map(|server| server.ports(true)).collect();
         let pid_file = pid_file.map(|path| RuntimeFile::write(path, [std::process::id()])).transpose();
         let port_files = write_port_files([(port_file, ports), (tls_port_file, tls_ports)]);
         let refused = |error: io::Error| format!("a file cannot be written: {}", plain(&error));

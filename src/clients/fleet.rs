@@ -55,6 +55,15 @@ pub trait Fleet: Send + Sync {
     /// The command has taken full effect when the returned future is ready.
     fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError>;
 
+    /// Refuses connections to a node of the deployment, and closes those of all its clients except `except`.
+    fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError>;
+
+    /// Lets clients connect to a stopped node again.
+    fn start_node(&self, number: u16) -> Result<(), CommandError>;
+
+    /// Lets clients connect to all nodes again that were stopped.
+    fn start_stopped_nodes(&self) -> Result<(), CommandError>;
+
     /// Ends every script that runs in the process, because the process ends.
     fn abandon_scripts(&self);
 }

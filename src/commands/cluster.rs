@@ -1,8 +1,7 @@
 //! CLUSTER and what belongs to it. This server is in no cluster, and says so as a real one does.
 
-use crc::{CRC_16_XMODEM, Crc};
-
 use crate::base::error::CommandError;
+use crate::base::hash_slot::hash_slot;
 use crate::base::profile::{Since, Version};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -270,28 +269,5 @@ fn keyslot(_: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if !args.profile().has(STANDALONE) {
         return Err(DISABLED);
     }
-    Ok(Reply::Integer(i64::from(slot_of(args.bytes()?))))
-}
-
-/// The hash slot of a key, or of what stands between its first braces.
-fn slot_of(key: &[u8]) -> u16 {
-    const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
-    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
-        let length = key[open + 1..].iter().position(|&byte| byte == b'}')?;
-        key.get(open + 1..open + 1 + length)
-    });
-    CRC.checksum(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % 16_384
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The expected slots are those of Valkey 9.1.2.
-    #[test]
-    fn a_key_has_the_slot_that_clients_compute() {
-        for (key, slot) in [(&b"a"[..], 15_495), (b"", 0), (b"foo", 12_182), (b"{foo}bar", 12_182), (b"{}foo", 9_500)] {
-            assert_eq!(slot_of(key), slot, "{}", String::from_utf8_lossy(key));
-        }
-    }
+    Ok(Reply::Integer(i64::from(hash_slot(args.bytes()?))))
 }

@@ -263,6 +263,7 @@ impl Engine {
             client: session.client.id(),
             client_name,
             db: session.db,
+            node: session.node.as_ref().map(|node| node.snapshot()),
         }
     }
 

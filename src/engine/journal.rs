@@ -224,6 +224,16 @@ impl Engine {
         control.journal.note_event(EventKind::Started, 0, at, &[detail].into_iter().collect());
     }
 
+    /// Records what happened to a node of the deployment, which is named by its real address: that it was promoted, or what
+    /// else has changed.
+    pub fn record_node_event(&self, kind: EventKind, node: &str, detail: &str) {
+        let Instance { control, clock, .. } = &*self.instance;
+        control.journal.note_node_event(kind, node, (clock.micros(), real_micros()), detail);
+        if self.instance.audit.is_on() {
+            self.instance.catch_up_audit(false);
+        }
+    }
+
     /// Records a clock move, before its consequences.
     pub(super) fn record_clock_move(&self, to: i64) {
         let Instance { control, clock, .. } = &*self.instance;
@@ -234,22 +244,26 @@ impl Engine {
         control.journal.note_event(EventKind::Clock, 0, (now, real_micros()), &[detail].into_iter().collect());
     }
 
-    /// Sets the name of a session's client in the journal, if the journal does not have it.
+    /// Sets the name and the node of a session's client in the journal, if the journal does not have them.
     #[inline]
     pub(super) fn introduce(&self, session: &mut Session) {
-        if session.in_flight.trace.introduced != self.instance.control.journal.epoch() {
+        let trace = &session.in_flight.trace;
+        let has_other_node = session.node.as_ref().is_some_and(|node| node.version() != trace.node_version);
+        if trace.introduced != self.instance.control.journal.epoch() || has_other_node {
             self.record_client(session);
         }
     }
 
-    /// Sets the name of a session's client in the journal, from the next command on.
+    /// Sets the name and the node of a session's client in the journal, from the next command on.
     #[cold]
     fn record_client(&self, session: &mut Session) {
         self.flush_staging(session);
         let journal = &self.instance.control.journal;
         session.in_flight.trace.introduced = journal.epoch();
         let client = &session.client;
-        let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone() };
+        session.in_flight.trace.node_version = session.node.as_ref().map_or(0, |node| node.version());
+        let node = session.node.as_ref().map(|node| node.snapshot());
+        let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone(), node };
         journal.add_client(client.id(), introduction);
     }
 

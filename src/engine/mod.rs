@@ -15,6 +15,8 @@ mod explore;
 mod intercept;
 mod journal;
 mod monitor;
+#[cfg(test)]
+mod node_tests;
 mod replies;
 mod reset;
 mod transaction;
@@ -37,6 +39,7 @@ use backend::Backend;
 use replies::add_messages;
 
 pub use backend::Fibers;
+pub use upstream::addresses;
 pub use upstream::{
     FollowedState, Follows, Heard, Own, PassedCommand, PassedQueue, Replied, SpareCommands, Turn, Waiting, Wipe,
     is_error, replies_after, runs_script,
@@ -108,7 +111,8 @@ impl Engine {
 
     /// The same, in front of a real server that has the data.
     pub fn in_front_of_upstream(self, wipe: Wipe) -> Self {
-        let upstream = upstream::Upstream::new(&self.table, wipe);
+        let has_nodes = self.instance.upstream.as_ref().is_some_and(|upstream| upstream.deployment.is_some());
+        let upstream = upstream::Upstream::new(&self.table, wipe, has_nodes);
         Self { backend: self.backend.in_front_of(upstream), ..self }
     }
 

@@ -23,6 +23,11 @@ impl Engine {
                 CommandError::new(format!("ERR the data of the upstream server is not deleted: {reason}"))
             })?;
         }
+        if instance.deployment().is_ok()
+            && let Some(fleet) = instance.fleet()
+        {
+            fleet.start_stopped_nodes()?;
+        }
         instance.reset_debug();
         instance.reset_settings();
         instance.clock.reset();

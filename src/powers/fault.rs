@@ -362,12 +362,23 @@ impl Rule {
     }
 }
 
-/// The rules of a server, in the order in which they were added.
+/// The rules of a server, in the order in which they are tried.
 #[derive(Default)]
 pub struct Faults(RwLock<Vec<FilteredRule>>);
 
+/// Which rules are tried first. Of those with the same precedence, the older ones are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precedence {
+    /// It cuts clients off from a node of the deployment: nothing gets through, whatever else would happen there.
+    Cut,
+    Usual,
+    /// It slows a node down, unless something else happens there.
+    Slowness,
+}
+
 /// A rule, with what tells quickly that it does not match.
 struct FilteredRule {
+    precedence: Precedence,
     names: NameMask,
     target: Target,
     rule: Arc<Rule>,
@@ -375,7 +386,7 @@ struct FilteredRule {
 
 impl Faults {
     /// Arms a fault. The error says why not.
-    pub fn add(&self, mut fault: Fault) -> Result<Arc<Rule>, String> {
+    pub fn add(&self, mut fault: Fault, precedence: Precedence) -> Result<Arc<Rule>, String> {
         fault.check()?;
         if let Verdict::Error(line) = &mut fault.verdict {
             *line = with_code(line);
@@ -389,7 +400,8 @@ impl Faults {
         }
         let (names, target) = (fault.pattern.names(), fault.verdict.kind().target());
         let rule = Arc::new(Rule::new(fault));
-        rules.push(FilteredRule { names, target, rule: Arc::clone(&rule) });
+        let place = rules.partition_point(|filtered| filtered.precedence <= precedence);
+        rules.insert(place, FilteredRule { precedence, names, target, rule: Arc::clone(&rule) });
         Ok(rule)
     }
 
@@ -460,6 +472,20 @@ impl Faults {
         })
     }
 
+    /// Whether a rule cuts a client off from its node. Counts no match.
+    pub fn is_cut_off(&self, command: &CommandInfo<'_>) -> bool {
+        let rules = self.rules();
+        let mut cuts = rules.iter().take_while(|filtered| filtered.precedence == Precedence::Cut);
+        cuts.any(|filtered| filtered.rule.fault.pattern.matches(command))
+    }
+
+    /// The rules of a precedence.
+    pub fn with_precedence(&self, precedence: Precedence) -> Vec<Arc<Rule>> {
+        let rules = self.rules();
+        let found = rules.iter().filter(|filtered| filtered.precedence == precedence);
+        found.map(|filtered| Arc::clone(&filtered.rule)).collect()
+    }
+
     /// Whether a rule refuses a new connection.
     pub fn refuses_connection(&self) -> bool {
         self.first(|filtered| filtered.target == Target::Connection).is_some()
@@ -511,12 +537,12 @@ mod tests {
     use crate::powers::line::line_of;
 
     fn set() -> CommandInfo<'static> {
-        CommandInfo { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0 }
+        CommandInfo { container: None, name: "SET", keys: smallvec![], client: 1, client_name: b"", db: 0, node: None }
     }
 
     fn fired(fault: Fault, matches: usize) -> Vec<bool> {
         let faults = Faults::default();
-        faults.add(fault).unwrap();
+        faults.add(fault, Precedence::Usual).unwrap();
         (0..matches).map(|_| faults.first_match(&set(), &[]).is_some()).collect()
     }
 
@@ -539,8 +565,8 @@ mod tests {
     #[test]
     fn the_first_rule_that_fires_decides() {
         let faults = Faults::default();
-        faults.add(Fault { times: Some(1), ..Fault::new("first", Verdict::Hang) }).unwrap();
-        faults.add(Fault::new("second", Verdict::Reset)).unwrap();
+        faults.add(Fault { times: Some(1), ..Fault::new("first", Verdict::Hang) }, Precedence::Usual).unwrap();
+        faults.add(Fault::new("second", Verdict::Reset), Precedence::Usual).unwrap();
         assert_eq!(faults.first_match(&set(), &[]).unwrap().fault.name, "first");
         assert_eq!(faults.first_match(&set(), &[]).unwrap().fault.name, "second");
         assert!(faults.unfired().is_empty());
@@ -550,12 +576,17 @@ mod tests {
     fn an_error_is_for_the_command_itself_and_the_rest_for_its_transaction() {
         let faults = Faults::default();
         faults
-            .add(Fault { pattern: Pattern::any().command("SET"), ..Fault::new("e", Verdict::Error(Vec::new())) })
+            .add(
+                Fault { pattern: Pattern::any().command("SET"), ..Fault::new("e", Verdict::Error(Vec::new())) },
+                Precedence::Usual,
+            )
             .unwrap();
         let exec = CommandInfo { name: "EXEC", ..set() };
         assert!(faults.first_match(&exec, &[set()]).is_none());
         assert!(faults.first_match_inside(&set()).is_some());
-        faults.add(Fault { pattern: Pattern::any().command("SET"), ..Fault::new("h", Verdict::Hang) }).unwrap();
+        faults
+            .add(Fault { pattern: Pattern::any().command("SET"), ..Fault::new("h", Verdict::Hang) }, Precedence::Usual)
+            .unwrap();
         assert!(faults.first_match(&exec, &[set()]).is_some());
     }
 
@@ -572,7 +603,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_makes_no_sense_is_not_armed() {
-        let why = |fault: Fault| Faults::default().add(fault).err().unwrap();
+        let why = |fault: Fault| Faults::default().add(fault, Precedence::Usual).err().unwrap();
         let of = |verdict| Fault::new("f", verdict);
         assert!(why(Fault::new("", Verdict::Hang)).starts_with("the name of a fault"));
         assert!(why(Fault::new("a b", Verdict::Hang)).contains("received 'a b'"));
@@ -614,8 +645,8 @@ mod tests {
     #[test]
     fn a_pause_is_for_everybody_and_a_refusal_for_connections() {
         let faults = Faults::default();
-        faults.add(Fault::new("refuse", Verdict::Refuse)).unwrap();
-        faults.add(Fault::new("pause", Verdict::Pause)).unwrap();
+        faults.add(Fault::new("refuse", Verdict::Refuse), Precedence::Usual).unwrap();
+        faults.add(Fault::new("pause", Verdict::Pause), Precedence::Usual).unwrap();
         assert!(faults.first_match(&set(), &[]).is_none());
         assert!(faults.refuses_connection() && faults.is_paused());
         assert_eq!(faults.pausing_rule().unwrap().fault.name, "pause");

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     fn command(name: &'static str) -> CommandInfo<'static> {
-        CommandInfo { container: None, name, keys: smallvec![], client: 1, client_name: b"", db: 0 }
+        CommandInfo { container: None, name, keys: smallvec![], client: 1, client_name: b"", db: 0, node: None }
     }
 
     fn come(gates: &Gates, name: &'static str) -> Vec<String> {

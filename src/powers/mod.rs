@@ -22,7 +22,7 @@ pub use active_hooks::{ActiveHooks, Hook, HookPath};
 pub use explore::{
     ExplorationSummary, Explorer, Footprint, NextTurn, Order, OrdersLeft, RacerState, RacingCommand, Search,
 };
-pub use fault::{Fault, Faults, Rule, Verdict, VerdictKind};
+pub use fault::{Fault, Faults, Precedence, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
     Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower,
@@ -34,7 +34,7 @@ pub use journal::{
 #[cfg(feature = "internals")]
 pub use journal::{MonitorLine, MonitorSource};
 pub use line::line_of;
-pub use node_info::{NodeInfo, NodeRole};
+pub use node_info::{NodeInfo, NodeRole, NodeSelector, NodeSnapshot};
 pub use pattern::{ClientSelector, CommandInfo, Pattern};
 pub use wait_queue::{ParkedCommand, Permit, WaitQueue};
 

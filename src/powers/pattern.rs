@@ -1,8 +1,12 @@
 //! Which commands a rule, a gate or a query of the journal matches.
 
+use std::ops::RangeInclusive;
+
 use smallvec::SmallVec;
 
+use super::node_info::{NodeSelector, NodeSnapshot};
 use crate::base::glob;
+use crate::base::hash_slot::hash_slot;
 
 /// What patterns know about a command.
 pub struct CommandInfo<'a> {
@@ -14,6 +18,8 @@ pub struct CommandInfo<'a> {
     pub client: u64,
     pub client_name: &'a [u8],
     pub db: u32,
+    /// The node that the client is connected to, if there is a deployment.
+    pub node: Option<NodeSnapshot>,
 }
 
 impl CommandInfo<'_> {
@@ -75,6 +81,9 @@ pub struct Pattern {
     key: Option<Vec<u8>>,
     client: Option<ClientSelector>,
     db: Option<u32>,
+    node: Option<NodeSelector>,
+    /// The first and the last slot.
+    slots: Option<(u16, u16)>,
 }
 
 impl Pattern {
@@ -109,6 +118,27 @@ impl Pattern {
     /// Only in this database.
     pub fn db(mut self, db: u32) -> Self {
         self.db = Some(db);
+        self
+    }
+
+    /// Only on this node of the Cluster or the Sentinel set behind the server, by its address, port or id; or only on nodes
+    /// of a role, [`NodeRole::Master`](crate::NodeRole::Master); or only on the replicas of a node.
+    ///
+    /// ```
+    /// use redouble::{NodeRole, NodeSelector, Pattern};
+    ///
+    /// let one = Pattern::on("SET").node("127.0.0.1:7001");
+    /// let masters = Pattern::on("SET").node(NodeRole::Master);
+    /// let its_replicas = Pattern::on("GET").node(NodeSelector::replica_of("127.0.0.1:7001"));
+    /// ```
+    pub fn node(mut self, node: impl Into<NodeSelector>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// Only if one of its keys is in these hash slots. Keys have slots without a Cluster, too.
+    pub fn slots(mut self, slots: RangeInclusive<u16>) -> Self {
+        self.slots = Some(slots.into_inner());
         self
     }
 
@@ -148,6 +178,35 @@ impl Pattern {
         self.db.is_some()
     }
 
+    pub(crate) fn names_slots(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    pub(crate) fn names_node(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// The node that is meant, if one is by its number.
+    pub(crate) fn node_number(&self) -> Option<u16> {
+        match self.node {
+            Some(NodeSelector::Numbered(number, _)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The glob for the names of clients, if one is given.
+    pub(crate) fn client_name(&self) -> Option<&[u8]> {
+        match &self.client {
+            Some(ClientSelector::Name(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The node that is meant, to look it up.
+    pub(crate) fn node_mut(&mut self) -> Option<&mut NodeSelector> {
+        self.node.as_mut()
+    }
+
     /// The commands that are named, in capitals.
     pub(crate) fn commands(&self) -> &[String] {
         &self.commands
@@ -160,14 +219,22 @@ impl Pattern {
                 ClientSelector::Id(id) => *id == command.client,
                 ClientSelector::Name(name) => glob::matches(name, command.client_name, false),
             })
+            && self.node.as_ref().is_none_or(|node| command.node.as_ref().is_some_and(|at| node.matches(at)))
             && self.key.as_ref().is_none_or(|glob| command.keys.iter().any(|key| glob::matches(glob, key, false)))
+            && (self.slots.is_none() || command.keys.iter().any(|key| self.has_slot_of(key)))
+    }
+
+    fn has_slot_of(&self, key: &[u8]) -> bool {
+        self.slots.is_none_or(|(first, last)| (first..=last).contains(&hash_slot(key)))
     }
 
     /// Whether it matches what happens to a key without a command.
     pub(crate) fn matches_key(&self, db: u32, key: &[u8]) -> bool {
         self.commands.is_empty()
             && self.client.is_none()
+            && self.node.is_none()
             && self.db.is_none_or(|wanted| wanted == db)
+            && self.has_slot_of(key)
             && self.key.as_ref().is_none_or(|glob| glob::matches(glob, key, false))
     }
 
@@ -190,6 +257,13 @@ impl Pattern {
         }
         if let Some(db) = self.db {
             words.extend([b"db".to_vec(), db.to_string().into_bytes()]);
+        }
+        if let Some(node) = &self.node {
+            words.push(b"node".to_vec());
+            words.extend(node.words());
+        }
+        if let Some((first, last)) = self.slots {
+            words.extend([b"slots".to_vec(), format!("{first}-{last}").into_bytes()]);
         }
         words
     }
@@ -224,6 +298,7 @@ mod tests {
             client: 7,
             client_name: b"worker-1",
             db: 0,
+            node: None,
         }
     }
 
@@ -242,6 +317,22 @@ mod tests {
         assert!(!pattern.matches(&CommandInfo { client_name: b"", ..set() }));
         assert!(!pattern.matches(&CommandInfo { db: 1, ..set() }));
         assert!(!Pattern::any().client(ClientSelector::Id(8)).matches(&set()));
+    }
+
+    #[test]
+    fn slots_are_those_of_any_key() {
+        // foo is in slot 12182, bar in 5061.
+        let command = || CommandInfo { keys: smallvec![&b"{bar}1"[..], &b"{foo}2"[..]], ..set() };
+        for (slots, is_meant) in [(12_182..=12_182, true), (0..=5_061, true), (5_062..=12_181, false)] {
+            assert_eq!(Pattern::any().slots(slots.clone()).matches(&command()), is_meant, "{slots:?}");
+        }
+        assert!(!Pattern::any().slots(0..=16_383).matches(&CommandInfo { keys: smallvec![], ..set() }));
+    }
+
+    #[test]
+    fn no_node_is_meant_where_there_is_none() {
+        assert!(!Pattern::any().node(crate::powers::NodeRole::Master).matches(&set()));
+        assert!(!Pattern::any().node("7001").matches_key(0, b"foo"));
     }
 
     #[test]

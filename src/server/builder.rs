@@ -18,7 +18,9 @@ use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::panics::{catch_panics, restart_after_panic};
-use super::upstream::{Target, TargetSettings, wipe_from};
+use super::upstream::{
+    DeploymentFront, DeploymentSettings, Member, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
+};
 use super::worker::{Workers, event_loop};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -295,6 +297,21 @@ impl Builder {
         self
     }
 
+    /// Stands in front of a Redis Cluster: a local port for each of its nodes, and every address that clients are told is one
+    /// of those. `nodes` names one or more of them: `redis://127.0.0.1:7001,127.0.0.1:7002`.
+    pub fn upstream_cluster(self, nodes: impl Into<Vec<u8>>) -> Self {
+        self.config.assign("upstream-cluster", crate::protocol::quote(&nodes.into()));
+        self
+    }
+
+    /// Stands in front of Sentinels and the servers of one master that they watch: a local port for each of them. The
+    /// Sentinels are a list such as `127.0.0.1:26379,127.0.0.1:26380`.
+    pub fn upstream_sentinel(self, sentinels: impl Into<Vec<u8>>, service: impl Into<Vec<u8>>) -> Self {
+        self.config.assign("upstream-sentinel", crate::protocol::quote(&sentinels.into()));
+        self.config.assign("service", service.into());
+        self
+    }
+
     /// Allows what deletes the data of the upstream servers: [`reset`](crate::World::reset) and exploring.
     pub fn upstream_disposable(self) -> Self {
         self.config.assign("upstream-disposable", "yes");
@@ -367,6 +384,7 @@ impl Builder {
     pub(crate) fn start(mut self) -> Result<BoundServers, Error> {
         self.check()?;
         let targets = self.targets()?;
+        let deployment = self.deployment()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
         let loops = std::iter::once(&main).chain(&others).map(|runtime| runtime.handle().clone());
@@ -376,7 +394,8 @@ impl Builder {
         let rows = commands::rows(self.commands).into_iter();
         let rows = rows.filter(|row| is_controlled || row.spec.group != Group::Control);
         // A real server can be of any release.
-        let mut table = if targets.is_empty() { Table::new(rows, self.profile) } else { Table::of_every_profile(rows) };
+        let has_upstream = !targets.is_empty() || deployment.is_some();
+        let mut table = if has_upstream { Table::of_every_profile(rows) } else { Table::new(rows, self.profile) };
         for rename in self.config.renames() {
             let refused = |error: RenameError| Error::Config(error.text().to_owned());
             table = table.rename(&rename.name, &rename.new).map_err(refused)?;
@@ -393,7 +412,6 @@ impl Builder {
         config.assign("databases", self.databases.to_string());
         config.assign("io-threads", self.threads.to_string());
         let backlog = config.number("tcp-backlog");
-        let is_disposable = config.is_on("upstream-disposable");
         if let Some((files, is_made)) = config.use_self_signed().map_err(Error::Config)? {
             let action = if is_made { "were made in" } else { "are those of" };
             instance.log.notice(format!("The throw-away certificates {action} {}", files.directory().display()));
@@ -403,70 +421,78 @@ impl Builder {
         let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
         let mut nodes = Vec::new();
         let mut targets = targets.into_iter();
+        let mut deployment = deployment;
         for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
             let target = targets.next();
             if let Some(target) = &target {
-                let keeps_order = instance.config.text("upstream-order") == "exact";
-                let monitors_scripts = instance.config.text("upstream-scripts") == "monitor";
-                if monitors_scripts && target.is_socket() {
+                if target.is_socket() && instance.config.text("upstream-scripts") == "monitor" {
                     let address = target.address();
                     instance.log.warn(format!(
                         "Upstream {address}: upstream-scripts monitor has no effect, because MONITOR does not tell the \
                          clients of a unix socket apart; what scripts did is told from their texts and replies"
                     ));
                 }
-                instance.upstream = Some(UpstreamInfo {
-                    address: target.address(),
-                    deployment: None,
-                    is_disposable,
-                    keeps_order: keeps_order.into(),
-                    monitors_scripts: monitors_scripts && !target.is_socket(),
-                });
-                if target.is_insecure() {
-                    let address = target.address();
-                    instance.log.warn(format!(
-                        "Upstream {address}: upstream-insecure is on, so nobody checks who the server is. Anybody between \
-                         it and this program can read and change everything."
-                    ));
-                }
+                instance.upstream =
+                    Some(upstream_info(&instance, target.address(), target.is_insecure(), target.is_socket()));
+            }
+            if let Some(settings) = &deployment {
+                instance.upstream = Some(upstream_info(&instance, settings.address(), settings.is_insecure(), false));
             }
             let mut bound = Vec::new();
-            if let Some(first) = self.port {
+            if let Some(first) = self.port.filter(|_| deployment.is_none()) {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
                     bound.push(BoundAddress::tcp(listener, backlog, false)?);
                 }
             }
-            if let Some(first) = tls_port {
+            if tls_port.is_some() {
                 let refused = |reason| Error::Config(format!("Failed to configure TLS: {reason}"));
                 instance.config.start_tls().map_err(refused)?;
+            }
+            if let Some(first) = tls_port.filter(|_| deployment.is_none()) {
                 let port = if first == 0 { 0 } else { first + (number - 1) };
                 for listener in bind_tcp(&self.bind, port, backlog, &instance.log)? {
                     bound.push(BoundAddress::tcp(listener, backlog, true)?);
                 }
             }
-            let port = bound.iter().find_map(BoundAddress::plain_address).map(|address| address.port());
-            let tls_port = bound.iter().find_map(BoundAddress::tls_address).map(|address| address.port());
+            let mut port = bound.iter().find_map(BoundAddress::plain_address).map(|address| address.port());
+            let mut tls_port_bound = bound.iter().find_map(BoundAddress::tls_address).map(|address| address.port());
+            let mut front = None;
+            if let Some(settings) = deployment.take() {
+                let range = Some(instance.config.text("port-range")).filter(|range| !range.is_empty());
+                let range = range.map(|range| PortRange::parse(&range)).transpose().map_err(Error::Config)?;
+                let pool = PortPool::new(self.bind.clone(), backlog, self.port, tls_port, range);
+                let starting = DeploymentFront::start(settings, pool, &instance.config, &instance.log);
+                let opened = main.block_on(starting)?;
+                let first = opened.first();
+                port = first.as_ref().map(|first| first.node.port()).filter(|port| *port != 0);
+                tls_port_bound = first.as_ref().map(|first| first.node.tls_port()).filter(|port| *port != 0);
+                if let Some(upstream) = &mut instance.upstream {
+                    upstream.deployment = Some(Arc::clone(opened.deployment()));
+                }
+                front = Some(opened);
+            }
             instance.config.assign("port", port.unwrap_or(0).to_string());
-            instance.config.assign("tls-port", tls_port.unwrap_or(0).to_string());
-            if let Some(port) = port.or(tls_port) {
+            instance.config.assign("tls-port", tls_port_bound.unwrap_or(0).to_string());
+            if let Some(port) = port.or(tls_port_bound) {
                 let _ = instance.identity.port.set(port);
             }
             if let Some(path) = instance.config.live().unix_socket() {
                 let mode = u32::from_str_radix(&instance.config.text("unixsocketperm"), 8);
                 bound.push(BoundAddress::unix(path, mode.unwrap_or(0))?);
             }
-            if bound.is_empty() {
+            if bound.is_empty() && port.or(tls_port_bound).is_none() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
-            let engine = match &target {
-                Some(target) => engine.in_front_of_upstream(wipe_from(target, main.handle())),
-                None => engine,
+            let engine = match (&target, &front) {
+                (Some(target), _) => engine.in_front_of_upstream(wipe_from(target, main.handle())),
+                (None, Some(front)) => engine.in_front_of_upstream(wipe_all_from(front, main.handle())),
+                (None, None) => engine,
             };
-            let node = Node::new(usize::from(number), engine, target, bound, &workers, main.handle());
+            let node = Node::new(usize::from(number), engine, target, front, bound, &workers, main.handle());
             let persists = node.root().instance.config.is_on("persist");
             if persists {
                 load_kept(node.root())?;
@@ -481,12 +507,34 @@ impl Builder {
         }
         let nodes = Nodes::new(nodes);
         nodes.all().iter().try_for_each(Node::open)?;
+        for front in nodes.all().iter().filter_map(|node| node.deployment()) {
+            main.spawn(Arc::clone(front).keep_looking());
+        }
         let first = nodes.first().map(|node| Arc::clone(node.instance()));
         let instance = first.ok_or_else(|| Error::Config("there is no instance".into()))?;
         Ok(BoundServers { main, others, nodes, instance })
     }
 
-    /// Checks the settings for this number of instances.
+    /// The Cluster or the Sentinel set behind the instance, if there is one.
+    fn deployment(&self) -> Result<Option<DeploymentSettings>, Error> {
+        let settings = DeploymentSettings::from_config(&self.config).map_err(Error::Config)?;
+        if settings.is_some() {
+            if !self.upstreams.is_empty() {
+                let text =
+                    "upstream is one server; with upstream-cluster or upstream-sentinel there is a deployment already";
+                return Err(Error::Config(text.into()));
+            }
+            if self.instances != 1 {
+                let text = "a deployment is one instance: instances is for servers with data of their own";
+                return Err(Error::Config(text.into()));
+            }
+            self.check_for_upstream()?;
+        } else if !self.config.text("port-range").is_empty() {
+            return Err(Error::Config("port-range is for upstream-cluster and upstream-sentinel".into()));
+        }
+        Ok(settings)
+    }
+
     /// The real servers behind the instances; their number is that of the instances.
     fn targets(&mut self) -> Result<Vec<Arc<Target>>, Error> {
         let settings = TargetSettings::from_config(&self.config);
@@ -495,6 +543,17 @@ impl Builder {
         if targets.is_empty() {
             return Ok(targets);
         }
+        self.check_for_upstream()?;
+        if self.instances != 1 && self.instances != targets.len() {
+            let (instances, upstreams) = (self.instances, targets.len());
+            return Err(Error::Config(format!("each upstream is one instance: {upstreams} are not {instances}")));
+        }
+        self.instances = targets.len();
+        Ok(targets)
+    }
+
+    /// Refuses what an upstream server has, and not this one.
+    fn check_for_upstream(&self) -> Result<(), Error> {
         let config = &self.config;
         let has_data = !self.seeds.is_empty() || config.is_on("persist") || config.is_on("spaces-by-database");
         if has_data {
@@ -509,14 +568,10 @@ impl Builder {
             let text = "requirepass and aclfile are about users, which the upstream server has";
             return Err(Error::Config(text.into()));
         }
-        if self.instances != 1 && self.instances != targets.len() {
-            let (instances, upstreams) = (self.instances, targets.len());
-            return Err(Error::Config(format!("each upstream is one instance: {upstreams} are not {instances}")));
-        }
-        self.instances = targets.len();
-        Ok(targets)
+        Ok(())
     }
 
+    /// Checks the settings for this number of instances.
     fn check(&self) -> Result<(), Error> {
         let instances = self.instances;
         if !(1..=MOST_INSTANCES).contains(&instances) {
@@ -544,6 +599,24 @@ impl Builder {
     }
 }
 
+/// What the test powers have to know of the real servers behind an instance.
+fn upstream_info(instance: &Instance, address: String, is_insecure: bool, is_socket: bool) -> UpstreamInfo {
+    let config = &instance.config;
+    if is_insecure {
+        instance.log.warn(format!(
+            "Upstream {address}: upstream-insecure is on, so nobody checks who the server is. Anybody between it and this \
+             program can read and change everything."
+        ));
+    }
+    UpstreamInfo {
+        address,
+        deployment: None,
+        is_disposable: config.is_on("upstream-disposable"),
+        keeps_order: (config.text("upstream-order") == "exact").into(),
+        monitors_scripts: config.text("upstream-scripts") == "monitor" && !is_socket,
+    }
+}
+
 /// Servers that are bound but do not serve yet.
 pub(crate) struct BoundServers {
     main: Runtime,
@@ -554,26 +627,38 @@ pub(crate) struct BoundServers {
 }
 
 impl BoundServers {
-    /// The first address for TLS of each instance that has one.
+    /// The first address for TLS of each instance, or of each node of a deployment, that has one.
     pub(crate) fn tls_addresses(&self) -> Vec<SocketAddr> {
-        self.nodes.all().iter().filter_map(|node| node.tls_addresses().first().copied()).collect()
+        self.each(|node| node.tls_addresses().first().copied(), |member| member.tls_addresses().first().copied())
     }
 
-    /// The port for TLS of each instance; 0 for one without TLS.
+    /// Something of each instance; of an instance with a deployment, of each node.
+    fn each<T>(&self, of_instance: impl Fn(&Node) -> Option<T>, of_member: impl Fn(&Member) -> Option<T>) -> Vec<T> {
+        let mut all = Vec::new();
+        for node in self.nodes.all() {
+            match node.deployment() {
+                Some(front) => all.extend(front.all().iter().filter_map(|member| of_member(member))),
+                None => all.extend(of_instance(node)),
+            }
+        }
+        all
+    }
+
+    /// The port for TLS of each instance or node; 0 for one without TLS.
     pub(crate) fn tls_ports(&self) -> Vec<u16> {
-        let port = |node: &Arc<Node>| node.tls_addresses().first().map_or(0, SocketAddr::port);
-        self.nodes.all().iter().map(port).collect()
+        let port = |address: Option<&SocketAddr>| Some(address.map_or(0, SocketAddr::port));
+        self.each(|node| port(node.tls_addresses().first()), |member| port(member.tls_addresses().first()))
     }
 
-    /// The first TCP address of each instance that has one for plain connections.
+    /// The first TCP address of each instance or node that has one for plain connections.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.nodes.all().iter().filter_map(|node| node.addresses().first().copied()).collect()
+        self.each(|node| node.addresses().first().copied(), |member| member.addresses().first().copied())
     }
 
-    /// The TCP port of each instance, that for TLS if there is no other; 0 for one without TCP.
+    /// The TCP port of each instance or node, that for TLS if there is no other; 0 for one without TCP.
     pub(crate) fn ports(&self) -> Vec<u16> {
-        let port = |node: &Arc<Node>| node.main_address().map_or(0, |address| address.port());
-        self.nodes.all().iter().map(port).collect()
+        let port = |address: Option<SocketAddr>| Some(address.map_or(0, |address| address.port()));
+        self.each(|node| port(node.main_address()), |member| port(member.main_address()))
     }
 
     /// The first instance.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::builder::Builder;
 use super::node::Node;
 use super::nodes::Nodes;
+use super::upstream::{Entrances, Member};
 use super::world::{World, refused};
 use crate::base::error::Error;
 use crate::clients::fleet::LONGEST_NAME;
@@ -74,10 +75,33 @@ impl Server {
 
     /// Connects to the upstream server, if there is one, and hangs up. The error names the server and says what is wrong.
     pub(crate) async fn reach_upstream(&self) -> std::io::Result<()> {
-        match self.world.node.upstream() {
-            Some(target) => target.connect().await.map(drop),
-            None => Ok(()),
+        match (self.world.node.upstream(), self.world.node.deployment()) {
+            (Some(target), _) => target.connect().await.map(drop),
+            (None, Some(front)) => front.reach().await,
+            (None, None) => Ok(()),
         }
+    }
+
+    /// The ports of the instance, or of the nodes behind it: those for TLS with `tls`, else the plain ones, or those for TLS
+    /// where there are no others. 0 for none.
+    pub(crate) fn ports(&self, tls: bool) -> Vec<u16> {
+        let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
+        match self.world.node.deployment() {
+            None if tls => vec![port(self.tls_address())],
+            None => vec![port(self.address())],
+            Some(front) => {
+                let of = |member: &Arc<Member>| match tls {
+                    true => port(member.tls_addresses().first().copied()),
+                    false => port(member.main_address()),
+                };
+                front.all().iter().map(of).collect()
+            }
+        }
+    }
+
+    /// Where clients find the deployment behind the server, if there is one.
+    pub(crate) fn entrances(&self) -> Option<Entrances> {
+        self.world.node.deployment().map(|front| front.entrances())
     }
 
     /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is

@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
-use crate::clients::fleet::{Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
+use crate::clients::fleet::{CLOSED, Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
@@ -96,6 +96,20 @@ impl Fleet for Node {
             }
         }
         Ok(settled(Vec::new()))
+    }
+
+    fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError> {
+        self.stop_node(number, except)
+    }
+
+    fn start_node(&self, number: u16) -> Result<(), CommandError> {
+        let nodes = self.nodes()?;
+        nodes.get(self.number()).ok_or(CLOSED)?.start_node(number)
+    }
+
+    fn start_stopped_nodes(&self) -> Result<(), CommandError> {
+        let nodes = self.nodes()?;
+        nodes.get(self.number()).ok_or(CLOSED)?.start_stopped_nodes()
     }
 
     fn abandon_scripts(&self) {

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use super::node::Node;
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
+use super::upstream::Member;
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::clients::session::Peer;
@@ -35,13 +36,14 @@ const PROTECTED: &str = "DENIED redouble runs in protected mode: without a passw
 connect. Set a password with --requirepass, or allow everyone with --protected-mode no, or from this machine with \
 CONFIG SET protected-mode no.";
 
-/// Accepts connections until the task is aborted, and passes each to a worker.
-pub(super) async fn accept(listener: Listener, node: Arc<Node>) {
+/// Accepts connections until the task is aborted, and passes each to a worker. `member` is the node of a deployment whose
+/// port it is.
+pub(super) async fn accept(listener: Listener, node: Arc<Node>, member: Option<Arc<Member>>) {
     loop {
         match accept_one(&listener).await {
             Ok((socket, peer)) => {
                 let is_tls = matches!(listener, Listener::Tls(_));
-                admit(socket, peer, is_tls, &node);
+                admit(socket, peer, is_tls, &node, member.as_ref());
             }
             // If the client is gone already, the loop continues at once. Without free descriptors, an immediate retry
             // would fail, too.
@@ -77,6 +79,10 @@ impl Socket {
             }
             Self::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
         })
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(..))
     }
 
     /// Ends the connection with a reset (TCP RST).
@@ -123,7 +129,7 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
     }
 }
 
-fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>) {
+fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>, member: Option<&Arc<Member>>) {
     let instance = node.instance();
     let socket = match socket {
         Socket::Tcp(socket) if is_tls => match instance.config.live().tls() {
@@ -152,7 +158,11 @@ fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>) {
         instance.stats.rejected_connections.fetch_add(1, Ordering::Relaxed);
         return socket.refuse(CommandError::MAX_CLIENTS);
     };
-    if !node.is_serving() {
+    if let Some(member) = member {
+        // Before the look at whether it serves: whoever stops it lists its clients after that.
+        client.set_node(member.node.number);
+    }
+    if !node.is_serving() || member.is_some_and(|member| !member.node.is_serving()) {
         // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());
     }
@@ -160,5 +170,5 @@ fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>) {
         keep_alive(socket, live.keepalive.load(Ordering::Relaxed));
     }
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
-    node.workers().serve(socket, client, node);
+    node.workers().serve(socket, client, node, member);
 }

@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
-use super::upstream::{ScriptMonitor, Target};
+use super::upstream::{DeploymentFront, ScriptMonitor, Target};
 use super::worker::Workers;
 use crate::base::error::{CommandError, plain};
 use crate::base::log::SparingLog;
@@ -54,6 +54,8 @@ pub(super) struct Node {
     /// The real server behind it, if there is one.
     upstream: Option<Arc<Target>>,
     script_monitor: Option<Arc<ScriptMonitor>>,
+    /// The Cluster or the Sentinel set behind it, if there is one.
+    deployment: Option<Arc<DeploymentFront>>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     /// For what clients cause before they are let in.
@@ -82,19 +84,32 @@ impl Node {
         number: usize,
         root: Engine,
         upstream: Option<Arc<Target>>,
+        deployment: Option<Arc<DeploymentFront>>,
         bound: Vec<BoundAddress>,
         workers: &Arc<Workers>,
         main: &Handle,
     ) -> Arc<Self> {
         let root = Arc::new(root);
-        let script_monitor = upstream.as_ref().and_then(|target| ScriptMonitor::start(target, &root, main));
+        let script_monitor = upstream.as_ref().and_then(|target| {
+            let target = Arc::clone(target);
+            ScriptMonitor::start(move || Arc::clone(&target), &root, main)
+        });
+        let (mut addresses, mut tls_addresses): (Vec<_>, Vec<_>) = (
+            bound.iter().filter_map(BoundAddress::plain_address).collect(),
+            bound.iter().filter_map(BoundAddress::tls_address).collect(),
+        );
+        if let Some(first) = deployment.as_ref().and_then(|deployment| deployment.first()) {
+            addresses.extend_from_slice(first.addresses());
+            tls_addresses.extend_from_slice(first.tls_addresses());
+        }
         let node = Arc::new(Self {
             number,
             root,
             upstream,
             script_monitor,
-            addresses: bound.iter().filter_map(BoundAddress::plain_address).collect(),
-            tls_addresses: bound.iter().filter_map(BoundAddress::tls_address).collect(),
+            deployment,
+            addresses,
+            tls_addresses,
             sparing_log: SparingLog::default(),
             upstream_logs: std::array::from_fn(|_| SparingLog::default()),
             workers: Arc::clone(workers),
@@ -123,6 +138,11 @@ impl Node {
 
     pub(super) fn upstream(&self) -> Option<&Arc<Target>> {
         self.upstream.as_ref()
+    }
+
+    /// The Cluster or the Sentinel set behind it, if there is one.
+    pub(super) fn deployment(&self) -> Option<&Arc<DeploymentFront>> {
+        self.deployment.as_ref()
     }
 
     /// What tells what scripts did on the real server, if it was asked for.

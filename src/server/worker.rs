@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
-use super::upstream::ProxyConnection;
+use super::upstream::{Destination, Member, ProxyConnection};
 use crate::clients::session::{Client, Session};
 
 /// The worker threads, shared by all instances.
@@ -30,18 +30,20 @@ impl Workers {
     }
 
     /// Passes a connection to the next thread, round robin.
-    pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, node: &Arc<Node>) {
+    pub(super) fn serve(&self, socket: Socket, client: Arc<Client>, node: &Arc<Node>, member: Option<&Arc<Member>>) {
         let thread = self.next.fetch_add(1, Ordering::Relaxed) % self.loops.len();
         let (handle, engine) = (&self.loops[thread], node.root());
         let user = engine.instance.acl.default_user();
         let mut session = Box::new(Session::new(client, user, engine.instance.stats.thread(thread)));
+        session.node = member.map(|member| Arc::clone(&member.node));
         let _entered = handle.enter();
-        match (socket.into_stream(), node.upstream()) {
+        let destination = Destination::of(node, member, session.client.peer(), socket.is_tls());
+        match (socket.into_stream(), destination) {
             (Ok(stream), None) => {
                 handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
             }
-            (Ok(stream), Some(target)) => {
-                handle.spawn(ProxyConnection::new(Arc::clone(node), Arc::clone(target), session, stream));
+            (Ok(stream), Some(destination)) => {
+                handle.spawn(ProxyConnection::new(Arc::clone(node), destination, session, stream));
             }
             (Err(_), _) => engine.disconnect(&mut session, &[]),
         }

@@ -45,7 +45,10 @@ impl World {
     }
 
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.node.main_address()
+        match self.node.deployment() {
+            Some(front) => front.main_address(),
+            None => self.node.main_address(),
+        }
     }
 
     /// The URL for clients: `redis://127.0.0.1:PORT`, with the password if there is one and the user name that selects

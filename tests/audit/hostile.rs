@@ -247,12 +247,13 @@ impl Tale {
         let name: &str =
             if client.is_multiple_of(2) { "" } else { self.one(&["worker", "worker", "other\n", "\x1b[2J"]) };
         let (name, address) = (name.as_bytes().to_vec(), "127.0.0.1:1".to_owned());
+        let node = self.one(&[None, None, Some("10.0.0.1:7001"), Some("")]).map(str::to_owned);
         if self.dice.below(12) == 0 {
             let kind = self.one(&EventKind::ALL);
             let detail = self.one(DETAILS).to_owned();
             let key = self.one(&[None, None, Some((0, &b"lock:1"[..])), Some((0, b"")), Some((u32::MAX, &[0xff]))]);
             let key = key.map(|(db, key)| (db, key.to_vec()));
-            return Item::Event(Event { seq, at, real, kind, client, name, address, detail, key });
+            return Item::Event(Event { seq, at, real, kind, client, name, address, node, detail, key });
         }
         let words = self.words();
         let has_children =
@@ -269,6 +270,7 @@ impl Tale {
             client,
             name,
             address,
+            node,
             db: self.one(&[0, 0, 0, 0, 1, u32::MAX]),
             words,
             words_missing: self.one(&[0, 0, 0, 7, u64::MAX]),
@@ -386,6 +388,7 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             client,
             name: Vec::new(),
             address: String::new(),
+            node: None,
             db: 0,
             words,
             words_missing: 0,

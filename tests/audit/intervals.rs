@@ -9,27 +9,27 @@ use redouble::{Child, Code, EffectOrder, Entry, Finding, Outcome, Severity};
 use crate::corpus::{HISTORIES, history};
 use crate::support::Dice;
 
-const NOW: i64 = 1_700_000_000_000_000;
+pub const NOW: i64 = 1_700_000_000_000_000;
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-type Found = BTreeSet<(Code, Vec<u8>)>;
+pub type Found = BTreeSet<(Code, Vec<u8>)>;
 
-fn findings(items: Vec<Item>) -> Vec<Finding> {
+pub fn findings(items: Vec<Item>) -> Vec<Finding> {
     let audited = audit(vec![(1, items)], auditor(Scope::default(), command_table()));
     audited.findings().iter().map(|finding| (**finding).clone()).collect()
 }
 
 /// What blames somebody; a note does not.
-fn blamed(findings: &[Finding]) -> Found {
+pub fn blamed(findings: &[Finding]) -> Found {
     let blames = findings.iter().filter(|finding| finding.severity > Severity::Note);
     blames.map(|finding| (finding.code, finding.key.to_vec())).collect()
 }
 
-fn told(findings: &[Finding]) -> String {
+pub fn told(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("  {} {}\n", finding.code.name(), finding.sentence)).collect()
 }
 
-fn shown(items: &[Item]) -> String {
+pub fn shown(items: &[Item]) -> String {
     let line = |item: &Item| match item {
         Item::Command(entry) => {
             let words: Vec<_> = entry.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
@@ -55,7 +55,7 @@ fn set_time(item: &mut Item, seq: u64, time: i64) {
 }
 
 /// A history on one clock, so that no two of its lines are at the same time.
-fn on_one_clock(items: &[Item]) -> Vec<Item> {
+pub fn on_one_clock(items: &[Item]) -> Vec<Item> {
     // A real server's clock is not moved.
     let is_move = |item: &Item| matches!(item, Item::Event(event) if event.kind == EventKind::Clock);
     let mut items: Vec<Item> = items.iter().filter(|item| !is_move(item)).cloned().collect();
@@ -73,7 +73,7 @@ fn on_one_clock(items: &[Item]) -> Vec<Item> {
 
 /// The history as it is known in front of an upstream server: each command took effect some time in an interval, and the
 /// commands of one client follow each other. `before` and `behind` say how long intervals are on each side of the moment.
-fn smeared(items: &[Item], mut before: impl FnMut() -> i64, mut behind: impl FnMut() -> i64) -> Vec<Item> {
+pub fn smeared(items: &[Item], mut before: impl FnMut() -> i64, mut behind: impl FnMut() -> i64) -> Vec<Item> {
     // Until when each client was busy, and when it will be again.
     let mut busy: HashMap<u64, i64> = HashMap::new();
     let mut next: Vec<i64> = vec![i64::MAX; items.len()];
@@ -156,7 +156,7 @@ impl Comparison {
 
 /// The codes that say the same as a code, or more: who deleted another one's lock may have had one before, of which nothing
 /// is known if that was in doubt.
-fn more_exact(code: Code) -> Vec<Code> {
+pub fn more_exact(code: Code) -> Vec<Code> {
     match code {
         Code::BlindDelete => vec![code, Code::ForeignRelease],
         _ => vec![code],
@@ -164,7 +164,7 @@ fn more_exact(code: Code) -> Vec<Code> {
 }
 
 /// How long an interval is on one side, at random.
-fn side(dice: &mut Dice, width: usize) -> i64 {
+pub fn side(dice: &mut Dice, width: usize) -> i64 {
     i64::try_from(dice.below(width)).expect("a small number")
 }
 
@@ -205,7 +205,7 @@ struct Stored {
 }
 
 /// Random commands of some clients on two locks, with the replies of a server that has them at once.
-fn random_history(seed: u64) -> Vec<Item> {
+pub fn random_history(seed: u64) -> Vec<Item> {
     let mut dice = Dice::new(seed);
     let mut keys: HashMap<String, Stored> = HashMap::new();
     let mut tokens: HashMap<u64, String> = HashMap::new();
@@ -283,6 +283,7 @@ fn random_history(seed: u64) -> Vec<Item> {
             // What connections without a name may be to each other is guessed from much that an interval hides.
             name: format!("worker-{client}").into_bytes(),
             address: String::new(),
+            node: None,
             db: 0,
             words,
             words_missing: 0,
@@ -299,7 +300,7 @@ fn random_history(seed: u64) -> Vec<Item> {
     items
 }
 
-const RANDOM: u64 = 400;
+pub const RANDOM: u64 = 400;
 
 #[test]
 fn random_commands_in_intervals_give_hardly_a_finding_that_their_true_order_does_not() {

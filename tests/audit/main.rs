@@ -7,9 +7,12 @@
 
 mod clocks;
 mod corpus;
+mod cross_slot;
 mod ending;
 mod expiry;
+mod failover;
 mod findings_page;
+mod fronts;
 mod hostile;
 mod intervals;
 mod lateness;

@@ -208,6 +208,7 @@ fn fate(standing: &HoldStatus) -> &'static str {
         HoldStatus::Overwritten(_) => "overwritten",
         HoldStatus::Flushed(_) => "flushed",
         HoldStatus::Evicted(_) => "evicted",
+        HoldStatus::FailedOver(_) => "failed-over",
         HoldStatus::Vanished => "vanished",
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use redouble::internals::{Item, Lock, Scope, audit, auditor, command_table, journal_of, now_of};
+use redouble::internals::{Event, EventKind, Item, Lock, Scope, audit, auditor, command_table, journal_of, now_of};
 use redouble::{Code, Finding, Profile, Server};
 
 use crate::support::wire::{Frame, Wire, request};
@@ -13,6 +13,9 @@ use crate::support::{address, behind, is_upstream, profile as profile_of, spawn,
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const EXTEND: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0";
+
+/// The word that stands in the journal where a node is promoted.
+const PROMOTED: &str = "(promoted)";
 
 /// What was played, and what the journals say of it.
 pub struct Played {
@@ -37,6 +40,8 @@ pub struct Played {
 /// silent A: SET lock a NX       A waits for no reply, because it has turned them off
 /// A: RELEASE lock {a}           the script that compares the token and deletes the key then; EXTEND lock {a} 1000 is
 ///                               the one that gives it so many milliseconds more; small letters go, too
+/// failover                      the first server is replaced by its replica, which has all keys
+/// failover without lock         the same, and the replica has not got this key
 /// profile valkey-9.1            on the first line: which servers these are
 /// ```
 ///
@@ -57,6 +62,7 @@ pub fn play(story: &str) -> Played {
         sent: Vec::new(),
         paces: Vec::new(),
         ages: Vec::new(),
+        failovers: 0,
     };
     stage.add_server();
     for line in lines {
@@ -64,6 +70,9 @@ pub fn play(story: &str) -> Played {
     }
     let mut journals: Vec<_> = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
     journals.iter_mut().for_each(|(_, items)| aged(items, &stage.ages));
+    if stage.failovers > 0 {
+        failed_over(&mut journals[0].1);
+    }
     Played { journals: paced(journals, &stage.paces), sent: stage.sent }
 }
 
@@ -109,6 +118,7 @@ struct Stage {
     /// In front of redis-server, whose clock nobody moves: since when its keys are how much older than they were, in
     /// microseconds.
     ages: Vec<(i64, i64)>,
+    failovers: usize,
 }
 
 trait JournalOn {
@@ -152,6 +162,8 @@ impl Stage {
             self.move_clocks(by, line.starts_with('-'));
         } else if let Some(client) = line.strip_prefix("close ") {
             self.close(client);
+        } else if let Some(keys) = line.strip_prefix("failover") {
+            self.fail_over(line, keys.trim_start().trim_start_matches("without "));
         } else if line == "restart" {
             let mut ids = Vec::new();
             for ((_, server), wire) in &mut self.clients {
@@ -200,6 +212,19 @@ impl Stage {
             };
             assert_eq!(moved, Frame::status("OK"), "{by}");
         }
+    }
+
+    /// Lets keys disappear without a trace, and marks the place in the journal.
+    fn fail_over(&mut self, line: &str, lost: &str) {
+        let mut driver = Wire::connect(address(&self.servers[0]));
+        if !lost.is_empty() {
+            driver.ask("REDOUBLE JOURNAL OFF");
+            driver.ask(&format!("DEL {lost}"));
+            driver.ask("REDOUBLE JOURNAL ON");
+        }
+        driver.ask(&format!("ECHO {PROMOTED}"));
+        self.failovers += 1;
+        self.note(line, "driver");
     }
 
     fn age(&self) -> i64 {
@@ -341,6 +366,27 @@ fn aged(items: &mut [Item], ages: &[(i64, i64)]) {
             Item::Event(event) => (&mut event.at, event.real),
         };
         *at += ages.iter().rev().find(|(since, _)| *since <= real).map_or(0, |(_, age)| *age);
+    }
+}
+
+/// Makes a journal one of a deployment: the marks are promotions, and each command came to the master of its time.
+fn failed_over(items: &mut [Item]) {
+    let node = |number: usize| format!("10.0.0.{number}:6379");
+    let mut master = 1;
+    for item in items {
+        let mark = match item {
+            Item::Command(entry) if entry.words.get(1).is_some_and(|word| word == PROMOTED.as_bytes()) => entry,
+            Item::Command(entry) => {
+                entry.node = Some(node(master));
+                continue;
+            }
+            Item::Event(_) => continue,
+        };
+        let (seq, at, real) = (mark.seq, mark.at, mark.real);
+        let (kind, detail) = (EventKind::Promoted, node(master));
+        master += 1;
+        let (name, address, node) = (Vec::new(), String::new(), Some(node(master)));
+        *item = Item::Event(Event { seq, at, real, kind, client: 0, name, address, node, detail, key: None });
     }
 }
 

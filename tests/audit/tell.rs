@@ -18,6 +18,7 @@ fn mark(seq: u64, client: u64, name: &str, line: &str) -> JournalRef {
         real: at,
         earliest: at,
         place: seq,
+        node: None,
         client,
         name: Arc::from(name),
         line: Arc::from(line),

@@ -64,10 +64,10 @@ fn a_holder_renames_its_own_lock_and_holds_it_under_the_new_name() {
             ! A: RENAME lock lock2
         ",
         right: "
-            A: SET lock {a} NX PX 10000
-            B: SET lock {b} NX PX 10000
-            A: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('rename', KEYS[1], KEYS[2]) return 1 end return 0\" 2 lock lock2 {a}
-            A: RELEASE lock2 {a}
+            A: SET lock{1} {a} NX PX 10000
+            B: SET lock{1} {b} NX PX 10000
+            A: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('rename', KEYS[1], KEYS[2]) return 1 end return 0\" 2 lock{1} lock2{1} {a}
+            A: RELEASE lock2{1} {a}
         ",
     });
     sees(
@@ -99,12 +99,12 @@ fn a_lock_is_renamed_over_another_that_is_held() {
             ! B: RENAME new lock
         ",
         right: "
-            A: SET lock {a} NX PX 10000
-            B: SET lock {b} NX PX 10000
-            B: SET new {b}
-            B: RENAMENX new lock
-            A: RELEASE lock {a}
-            B: DEL new
+            A: SET lock{1} {a} NX PX 10000
+            B: SET lock{1} {b} NX PX 10000
+            B: SET new{1} {b}
+            B: RENAMENX new{1} lock{1}
+            A: RELEASE lock{1} {a}
+            B: DEL new{1}
         ",
     });
 }
@@ -121,13 +121,13 @@ fn renamenx_takes_a_lock_that_is_free_and_is_refused_by_one_that_is_not() {
             ! B: DEL lock
         ",
         right: "
-            A: SET tmp:a {a} PX 10000
-            A: RENAMENX tmp:a lock
-            B: SET tmp:b {b} PX 10000
-            B: RENAMENX tmp:b lock
-            A: RELEASE lock {a}
-            B: RENAMENX tmp:b lock
-            B: RELEASE lock {b}
+            A: SET tmp:a{1} {a} PX 10000
+            A: RENAMENX tmp:a{1} lock{1}
+            B: SET tmp:b{1} {b} PX 10000
+            B: RENAMENX tmp:b{1} lock{1}
+            A: RELEASE lock{1} {a}
+            B: RENAMENX tmp:b{1} lock{1}
+            B: RELEASE lock{1} {b}
         ",
     });
     // What the value is the first comparison shows.
@@ -145,13 +145,13 @@ fn renamenx_takes_a_lock_that_is_free_and_is_refused_by_one_that_is_not() {
 #[test]
 fn a_lock_that_was_taken_with_renamenx_may_have_an_expiry() {
     nothing_is_found(
-        "A: SET tmp:a {a} PX 1000
-         A: RENAMENX tmp:a lock
-         B: SET tmp:b {b} PX 10000
-         B: RENAMENX tmp:b lock
+        "A: SET tmp:a{1} {a} PX 1000
+         A: RENAMENX tmp:a{1} lock{1}
+         B: SET tmp:b{1} {b} PX 10000
+         B: RENAMENX tmp:b{1} lock{1}
          +2s
-         B: RENAMENX tmp:b lock
-         B: RELEASE lock {b}",
+         B: RENAMENX tmp:b{1} lock{1}
+         B: RELEASE lock{1} {b}",
     );
 }
 
@@ -264,11 +264,11 @@ fn a_copy_replaces_a_lock_that_is_held() {
 fn a_restored_key_is_a_set() {
     let restored = |options: &str| {
         format!(
-            "A: SET lock {{a}} NX PX 10000
-             B: SET lock {{b}} NX PX 10000
-             B: SET mine x
-             B: EVAL \"return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]){options})\" 2 lock mine
-             A: RELEASE lock {{a}}"
+            "A: SET lock{{1}} {{a}} NX PX 10000
+             B: SET lock{{1}} {{b}} NX PX 10000
+             B: SET mine{{1}} x
+             B: EVAL \"return redis.call('restore', KEYS[1], 0, redis.call('dump', KEYS[2]){options})\" 2 lock{{1}} mine{{1}}
+             A: RELEASE lock{{1}} {{a}}"
         )
     };
     assert_eq!(severity(Code::OverwroteLiveLock, &restored(", 'REPLACE'")), Severity::Error);
@@ -416,18 +416,18 @@ fn the_same_holds_in_transactions_and_scripts() {
 #[test]
 fn a_command_that_fails_moves_nothing() {
     nothing_is_found(
-        "A: SET lock {a} NX PX 10000
-         B: SET lock {b} NX PX 10000
-         B: SET other 1
-         B: RENAME nothing lock
-         B: RENAMENX lock other
-         B: MOVE lock 0
-         B: MOVE lock 99
+        "A: SET lock{1} {a} NX PX 10000
+         B: SET lock{1} {b} NX PX 10000
+         B: SET other{1} 1
+         B: RENAME nothing{1} lock{1}
+         B: RENAMENX lock{1} other{1}
+         B: MOVE lock{1} 0
+         B: MOVE lock{1} 99
          B: SWAPDB 0 0
          B: SWAPDB 0 99
-         B: COPY lock lock
-         B: RENAME lock lock
-         B: RESTORE lock 0 nonsense REPLACE
-         A: RELEASE lock {a}",
+         B: COPY lock{1} lock{1}
+         B: RENAME lock{1} lock{1}
+         B: RESTORE lock{1} 0 nonsense REPLACE
+         A: RELEASE lock{1} {a}",
     );
 }

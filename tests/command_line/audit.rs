@@ -606,3 +606,72 @@ fn the_audit_of_files_explains_itself() {
         assert_eq!(errors(&output), format!("redouble audit: {reason}\n"));
     }
 }
+
+/// A line of a front's journal: when a command was sent, in milliseconds. It was answered two later.
+fn seen(client: u64, sent: u64, node: &str, command: &str, reply: &str) -> String {
+    let words: Vec<String> = command.split(' ').map(|word| format!("{word:?}")).collect();
+    let node = if node.is_empty() { String::new() } else { format!(r#""node":"{node}","#) };
+    format!(
+        r#"{{"seq":{client},"time_us":{},"sent_us":{},"order":"interval","client":{client},{node}"name":"worker-{client}","command":[{}],"raw":"{reply}\r\n","children":[]}}"#,
+        (sent + 2) * 1000,
+        sent * 1000,
+        words.join(",")
+    ) + "\n"
+}
+
+/// What two fronts saw of a race: B came through the second one, whose clock is three seconds behind.
+fn two_fronts(folder: &Folder, node: &str) -> [String; 2] {
+    let (ours, theirs) = (format!("SET lock {OURS} NX PX 60000"), format!("SET lock {THEIRS} NX PX 60000"));
+    let late = |at: u64| at - 3000;
+    let first = seen(1, 10_000, node, &ours, "+OK") + &seen(2, 10_500, node, "GET lock", &format!("$32\\r\\n{THEIRS}"));
+    let second = seen(1, late(10_100), node, &theirs, "$-1")
+        + &seen(2, late(10_200), node, "GET lock", &format!("$32\\r\\n{OURS}"))
+        + &seen(3, late(10_300), node, "DEL lock", ":1")
+        + &seen(4, late(10_400), node, &theirs, "+OK")
+        + &seen(4, late(10_600), node, &format!("DELIFEQ lock {THEIRS}"), ":1");
+    [folder.file("a.jsonl", &first), folder.file("b.jsonl", &second)]
+}
+
+#[test]
+fn journals_of_two_fronts_before_one_server_are_one_history_with_clocks_compared() {
+    let folder = Folder::new("fronts");
+    let [a, b] = two_fronts(&folder, "");
+    let sarif = folder.text("out.sarif");
+    let output = audit(&["--same-server", "--sarif", &sarif, &a, &b]);
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(out(&output).contains("two-holders"), "{}", out(&output));
+    let said = errors(&output);
+    let told = format!("{b}: its clock is 3s behind that of {a}, to within 102ms, by ");
+    assert!(said.contains(&told), "{said}");
+    // A result points to the file that has the line.
+    let sarif: Value = serde_json::from_str(&folder.read("out.sarif")).unwrap();
+    let text = sarif.to_string();
+    assert!(text.contains("a.jsonl") && text.contains("b.jsonl"), "{text}");
+    // Several servers have nothing to do with each other's keys.
+    let apart = audit(&[&a, &b]);
+    assert!(!out(&apart).contains("two-holders"), "{}", out(&apart));
+}
+
+#[test]
+fn journals_that_name_a_node_in_common_are_those_of_fronts() {
+    let folder = Folder::new("nodes");
+    let [a, b] = two_fronts(&folder, "10.0.0.1:7001");
+    let output = audit(&[&a, &b]);
+    assert!(out(&output).contains("two-holders"), "{}", out(&output));
+    let page = folder.text("page.html");
+    let drawn = program("report").args(["-o", &page, &a, &b]).output().unwrap();
+    assert!(drawn.status.success() && errors(&drawn).contains("its clock is 3s behind"), "{}", errors(&drawn));
+    assert!(folder.read("page.html").contains("two-holders"));
+}
+
+#[test]
+fn journals_that_contradict_each_other_are_not_put_together() {
+    let folder = Folder::new("contradiction");
+    let one = seen(1, 10_000, "", &format!("SET one {OURS}"), "+OK")
+        + &seen(1, 10_500, "", "GET two", &format!("$32\\r\\n{THEIRS}"));
+    let other = seen(1, 20_000, "", "GET one", &format!("$32\\r\\n{OURS}"))
+        + &seen(1, 30_000, "", &format!("SET two {THEIRS}"), "+OK");
+    let output = audit(&["--same-server", &folder.file("a.jsonl", &one), &folder.file("b.jsonl", &other)]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("no difference of their clocks explains all replies"), "{}", errors(&output));
+}

@@ -5,9 +5,12 @@
 //! clients of redouble in front of it. Both must see the same. The server is the real redis-server 7.0.15, or a
 //! `ScriptedServer` that misbehaves as the story says.
 
+#[cfg(feature = "internals")]
+mod addresses;
 mod bad_days;
 mod chaos;
 mod monitor;
+mod nodes;
 mod order;
 mod passing;
 mod place;

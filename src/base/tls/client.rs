@@ -39,6 +39,7 @@ pub struct ClientSettings {
 }
 
 /// Settings with the files behind them, for any number of connections.
+#[derive(Clone)]
 pub struct ClientCredentials {
     pub config: Arc<ClientConfig>,
     shown: Arc<ShownCertificate>,

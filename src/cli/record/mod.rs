@@ -30,7 +30,7 @@ use crate::base::log::Log;
 use crate::server::{Builder, Server};
 use recorder::{Recorder, RecorderOptions, RecordingEnd};
 
-const NO_UPSTREAM: &str = "no server to record; --upstream says where it is, as in: redouble record --upstream \
+const NO_UPSTREAM: &str = "no server to record; --upstream, --upstream-cluster or --upstream-sentinel says where it is, as in: redouble record --upstream \
                            redis://127.0.0.1:6379 -o staging.jsonl";
 const NO_FILE: &str = "no file; -o says where the journal goes, as in: redouble record --upstream \
                        redis://127.0.0.1:6379 -o staging.jsonl";
@@ -50,7 +50,7 @@ impl Program {
         let options = RecorderOptions::new(&recording.options).ok_or(NO_FILE)??;
         recording.config.flag_lines.extend_from_slice(b"\njournal yes\n");
         let (config, profile, log) = self.prepare_server(Subcommand::Record, &recording)?;
-        if config.upstreams().is_empty() {
+        if !config.has_upstream() {
             return Err(NO_UPSTREAM.to_owned());
         }
         let port = config.number("port");
@@ -86,7 +86,7 @@ fn record_servers(
     };
     let instances = numbered_instances(servers);
     let mut recorder = Recorder::start(options, &instances)?;
-    let ports = servers.iter().filter_map(|server| server.address()).map(|address| address.port()).collect();
+    let ports = servers.iter().flat_map(|server| server.ports(false)).collect();
     let port_files = write_port_files([(port_file, ports)]);
     let port_files = port_files.map_err(|error| format!("a file cannot be written: {}", plain(&error)))?;
     let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();

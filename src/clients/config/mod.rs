@@ -383,12 +383,22 @@ impl Config {
 
     /// The URLs of the real servers that instances stand in front of.
     pub fn upstreams(&self) -> Vec<String> {
-        self.list("upstream").iter().map(|url| String::from_utf8_lossy(url).into_owned()).collect()
+        self.words("upstream")
+    }
+
+    /// A setting with a list of quoted words, as text.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        self.list(name).iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    /// Whether real servers have the data.
+    pub fn has_upstream(&self) -> bool {
+        ["upstream", "upstream-cluster", "upstream-sentinel"].iter().any(|name| !self.value(name).is_empty())
     }
 
     /// How many sockets a client has: in front of a real server, a connection of its own to it, too.
     pub fn sockets_of_a_client(&self) -> usize {
-        if self.upstreams().is_empty() { 1 } else { 2 }
+        if self.has_upstream() { 2 } else { 1 }
     }
 
     /// A setting with a list of quoted words.

@@ -6,40 +6,51 @@ use std::time::Duration;
 
 use super::Instance;
 use crate::base::duration::spell_duration;
-use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Rule, Side, Verdict};
+use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Precedence, Rule, Side, Verdict};
 
 impl Instance {
     /// Arms a fault. The error says why it cannot be armed.
     pub fn add_fault(&self, fault: Fault) -> Result<Arc<Rule>, String> {
+        self.add_fault_with(fault, Precedence::Usual)
+    }
+
+    pub(super) fn add_fault_with(&self, mut fault: Fault, precedence: Precedence) -> Result<Arc<Rule>, String> {
+        self.resolve_node(&mut fault.pattern, &[])?;
         if matches!(fault.verdict, Verdict::Refuse) && !self.space.is_empty() {
             return Err(
                 "refuse is about new connections, which are in no space yet: add it outside of spaces".to_owned()
             );
         }
-        let rule = self.control.faults.add(fault)?;
+        let rule = self.control.faults.add(fault, precedence)?;
         self.update_fault_hooks();
         Ok(rule)
     }
 
     /// Disarms a fault, and releases the commands that it holds.
     pub fn remove_fault(&self, name: &str) -> Option<Arc<Rule>> {
+        let had_cuts = self.has_node_cuts();
         let rule = self.control.faults.remove(name, &self.clock);
         self.update_fault_hooks();
+        self.resume_after_cuts(had_cuts);
         rule.iter().for_each(|rule| self.control.remember_unfired(rule));
         rule
     }
 
     /// As [`remove_fault`](Self::remove_fault), for one that may be gone already; whether it was there.
     pub fn remove_this_fault(&self, rule: &Arc<Rule>) -> bool {
+        let had_cuts = self.has_node_cuts();
         let was_there = self.control.faults.remove_this(rule, &self.clock);
         self.update_fault_hooks();
+        self.resume_after_cuts(had_cuts);
         was_there
     }
 
     /// Disarms every fault, and releases the commands that they hold.
     pub fn clear_faults(&self) -> Vec<Arc<Rule>> {
+        let had_cuts = self.has_node_cuts();
         let rules = self.control.faults.clear(&self.clock);
         self.update_fault_hooks();
+        self.resume_after_cuts(had_cuts);
         rules.iter().for_each(|rule| self.control.remember_unfired(rule));
         rules
     }
@@ -64,10 +75,11 @@ impl Instance {
     pub fn add_gate(
         &self,
         name: &str,
-        pattern: Pattern,
+        mut pattern: Pattern,
         side: Side,
         timeout: Option<Duration>,
     ) -> Result<Arc<Gate>, String> {
+        self.resolve_node(&mut pattern, &[])?;
         self.control.gates.add(name, pattern, side, timeout, &self.active_hooks)
     }
 

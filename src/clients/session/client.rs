@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
@@ -183,6 +183,8 @@ pub struct Client {
     id: u64,
     peer: Peer,
     fd: i32,
+    /// The number of the node of the deployment that it is connected to; 0 without a deployment.
+    node: AtomicU16,
     created: AtomicI64,
     signals: AtomicU32,
     waker: OnceLock<Waker>,
@@ -285,6 +287,7 @@ impl Client {
             id,
             peer,
             fd,
+            node: AtomicU16::new(0),
             created: AtomicI64::new(created),
             signals: AtomicU32::new(0),
             waker: OnceLock::new(),
@@ -310,6 +313,15 @@ impl Client {
 
     pub fn fd(&self) -> i32 {
         self.fd
+    }
+
+    /// The number of the node of the deployment that it is connected to; 0 without a deployment.
+    pub fn node(&self) -> u16 {
+        self.node.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_node(&self, number: u16) {
+        self.node.store(number, Ordering::Relaxed);
     }
 
     /// When the connection was accepted, on the server's clock.

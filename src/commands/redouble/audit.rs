@@ -310,14 +310,15 @@ fn shown(evidence: &Evidence) -> Reply<'static> {
 
 /// A command as evidence shows it.
 pub(super) fn journal_ref_fields(source: &JournalRef) -> Vec<(Reply<'static>, Reply<'static>)> {
-    vec![
+    let mut fields = vec![
         (text("seq"), count(source.seq)),
         (text("server"), count(source.server.into())),
         (text("client"), count(source.client)),
         (text("name"), text(&*source.name)),
-        (text("time-us"), Reply::Integer(source.at)),
-        (text("command"), text(&*source.line)),
-    ]
+    ];
+    fields.extend(source.node.as_deref().map(|node| (text("node"), text(node))));
+    fields.extend([(text("time-us"), Reply::Integer(source.at)), (text("command"), text(&*source.line))]);
+    fields
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! REDOUBLE INSTANCE: the servers of one process, each of which can stop, hang, or have another time.
 
-use super::{Action, Power, count, duration, expected, nothing_more, number, text};
+use super::{Action, Power, client_glob, count, duration, expected, nothing_more, number, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, InstanceCommand, InstanceInfo};
 use crate::clients::session::{Flow, Wait};
@@ -59,7 +59,7 @@ const ACTIONS: &[Action] = &[
     Action {
         words: "CUT number client-name-glob",
         summary: "Leaves the commands of these clients unanswered there; they do not run.",
-        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Cut(client(args)?))),
+        run: |call, args| control_instance(call, args, |args| Ok(InstanceCommand::Cut(client_glob(args)?))),
     },
     Action {
         words: "HEAL number [client-name-glob]",
@@ -112,21 +112,7 @@ fn control_instance(
 }
 
 fn heal(args: &mut Args<'_>) -> Result<InstanceCommand, CommandError> {
-    Ok(InstanceCommand::Heal(if args.is_empty() { None } else { Some(client(args)?) }))
-}
-
-fn client(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
-    // No client can have another name; and it is part of the name of a fault.
-    const LONGEST: usize = 115;
-    let word = args.optional();
-    word.filter(|word| (1..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_graphic))
-        .map(<[u8]>::to_vec)
-        .ok_or_else(|| {
-            expected(
-                "the name of a client, or a glob, of 1 to 115 printable characters without spaces was expected",
-                word,
-            )
-        })
+    Ok(InstanceCommand::Heal(if args.is_empty() { None } else { Some(client_glob(args)?) }))
 }
 
 /// A duration that may be negative, in microseconds.

@@ -351,6 +351,9 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("client"), count(entry.client)),
         (text("name"), text(entry.name)),
         (text("address"), text(entry.address)),
+    ];
+    fields.extend(entry.node.map(|node| (text("node"), text(node))));
+    fields.extend([
         (text("db"), count(entry.db.into())),
         (text("command"), words(entry.words)),
         (text("command-missing"), count(entry.words_missing)),
@@ -363,7 +366,7 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("children"), children(entry.children)),
         (text("children-missing"), count(entry.children_missing)),
         (text("children-known"), text(if entry.are_children_unknown { "no" } else { "yes" })),
-    ];
+    ]);
     fields.extend(further);
     Reply::Map(fields)
 }

@@ -13,6 +13,7 @@ mod gate;
 mod instance;
 mod journal;
 mod locks;
+mod node;
 mod pattern;
 mod reset;
 mod save;
@@ -101,6 +102,7 @@ powers!(
     space::SPACE,
     space::SPACES,
     instance::INSTANCE,
+    node::NODE,
     explore::EXPLORE,
     reset::RESET,
     save::SAVE,
@@ -256,6 +258,21 @@ fn name(args: &mut Args<'_>) -> Result<String, CommandError> {
     word.filter(|word| (1..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_graphic))
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .ok_or_else(|| expected("a name of 1 to 128 printable characters without spaces was expected", word))
+}
+
+/// The name of a client, or a glob.
+fn client_glob(args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
+    // No client can have another name; and it is part of the name of a fault.
+    const LONGEST: usize = 115;
+    let word = args.optional();
+    word.filter(|word| (1..=LONGEST).contains(&word.len()) && word.iter().all(u8::is_ascii_graphic))
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| {
+            expected(
+                "the name of a client, or a glob, of 1 to 115 printable characters without spaces was expected",
+                word,
+            )
+        })
 }
 
 /// A whole number, at least `least`.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Action, Power, expected, nothing_more, text};
+use super::{Action, Power, count, expected, nothing_more, text};
 use crate::base::error::CommandError;
 use crate::clients::instance::UpstreamInfo;
 use crate::clients::session::Signal;
@@ -18,7 +18,7 @@ pub(super) const UPSTREAM: Power = Power {
 const ACTIONS: &[Action] = &[
     Action {
         words: "INFO",
-        summary: "Its address, whether its data may be deleted, the order that is kept, and who tells what scripts did.",
+        summary: "Its address, whether it is one server, a Cluster or a Sentinel set, whether its data may be deleted, the order that is kept, and who tells what scripts did.",
         run: info,
     },
     Action {
@@ -40,9 +40,18 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let order = if upstream.keeps_order.load(Ordering::Relaxed) { "exact" } else { "interval" };
     let disposable = if upstream.is_disposable { "yes" } else { "no" };
     let scripts = if upstream.monitors_scripts { "monitor" } else { "infer" };
-    let fields =
-        [("address", upstream.address.as_str()), ("disposable", disposable), ("order", order), ("scripts", scripts)];
-    Ok(Reply::Map(fields.into_iter().map(|(name, value)| (text(name), text(value))).collect()))
+    let (kind, nodes) = match &upstream.deployment {
+        None => ("server", 1),
+        Some(deployment) => (deployment.kind.name(), deployment.nodes().len()),
+    };
+    Ok(Reply::Map(vec![
+        (text("address"), text(upstream.address.as_str())),
+        (text("kind"), text(kind)),
+        (text("nodes"), count(nodes as u64)),
+        (text("disposable"), text(disposable)),
+        (text("order"), text(order)),
+        (text("scripts"), text(scripts)),
+    ]))
 }
 
 fn order(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::PassedCommand;
+use super::addresses::AddressKind;
 use crate::clients::session::{Queued, Replies, Session, Transaction};
 use crate::engine::transaction;
 use crate::protocol::{Protocol, Words, array_elements, parse_integer};
@@ -38,6 +39,8 @@ pub enum Follows {
     Replication,
     /// The texts of scripts.
     Script,
+    /// The addresses of nodes in its reply.
+    Addresses(AddressKind),
     /// That it can have its reply only when others do something.
     Blocking,
 }
@@ -309,6 +312,7 @@ impl FollowedState {
             | Follows::Replication
             | Follows::Quit
             | Follows::Blocking
+            | Follows::Addresses(_)
             | Follows::Script => {}
         }
     }

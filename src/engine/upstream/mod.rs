@@ -5,6 +5,7 @@
 //! a command, [`PassedCommand`] is one that has no reply yet, [`FollowedState`] what follows from the replies.
 //! The bytes, the sockets and their order are in `server/upstream`.
 
+pub mod addresses;
 mod follow;
 mod key_order;
 mod passed;
@@ -22,6 +23,7 @@ use crate::powers::{Hook, Outcome};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, ResolvedRow, Table};
 
+use addresses::AddressKind;
 pub use follow::{FollowedState, Follows, Heard, is_error, replies_after};
 use key_order::{KeyOrder, NamedKeys};
 pub use passed::{Own, PassedCommand, PassedQueue, SpareCommands, Waiting};
@@ -48,13 +50,16 @@ impl Upstream {
         (self.wipe)()
     }
 
-    pub fn new(table: &Table, wipe: Wipe) -> Self {
+    pub fn new(table: &Table, wipe: Wipe, has_nodes: bool) -> Self {
         let mut follows = Vec::new();
         for (id, name) in table.full_names() {
             if follows.len() <= id.index() {
                 follows.resize(id.index() + 1, Follows::Nothing);
             }
-            follows[id.index()] = Follows::of(&name);
+            follows[id.index()] = match AddressKind::of(&name) {
+                Some(kind) if has_nodes => Follows::Addresses(kind),
+                _ => Follows::of(&name),
+            };
         }
         Self { follows: follows.into(), wipe, key_order: KeyOrder::default(), scripts: OnceLock::new() }
     }

@@ -20,7 +20,7 @@ impl LockTracker<'_> {
         if self.may_have_expired(effect) {
             self.doubt();
         }
-        if self.context.lock.is_value_unknown {
+        if self.context.lock.is_value_unknown && !self.context.is_stale {
             self.learn_value(effect);
         }
         if self.shows_a_lock(effect) {
@@ -53,6 +53,9 @@ impl LockTracker<'_> {
             Effect::Unknown { .. } => self.doubt(),
             // The auditor divides these into the effects above.
             Effect::OtherWrite | Effect::Transfer { .. } | Effect::Flush { .. } | Effect::SwapDatabases { .. } => {}
+        }
+        if let Some(node) = self.context.source.node.clone().filter(|_| !self.context.is_stale) {
+            self.lock().node = Some(node);
         }
     }
 
@@ -337,10 +340,11 @@ impl LockTracker<'_> {
     }
 
     fn read(&mut self, value: Option<&[u8]>) {
-        if self.context.lock.is_in_doubt {
+        let is_stale = self.context.is_stale;
+        if self.context.lock.is_in_doubt && !is_stale {
             self.set_value(value);
         }
-        if self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
+        if !is_stale && self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
             self.vanish();
             self.set_value(value);
         }
@@ -427,7 +431,7 @@ impl LockTracker<'_> {
             None => hold.client.is_same_connection(&client),
         };
         if let Some(own) = self.context.lock.holds.iter().position(is_its) {
-            if self.context.lock.holds[own].status == HoldStatus::Held {
+            if self.context.lock.holds[own].status == HoldStatus::Held && !self.context.is_stale {
                 self.vanish();
             }
             self.end_hold(own, HoldEnd::Noticed, true);

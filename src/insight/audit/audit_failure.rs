@@ -42,7 +42,7 @@ impl Display for Finding {
         let first = self.evidence.first().map_or(0, |evidence| evidence.source.real);
         for Evidence { source, what } in &self.evidence {
             let after = Duration::from_micros(u64::try_from(source.real - first).unwrap_or(0));
-            let client = if source.client == 0 { String::new() } else { format!("{}: ", source.display_name()) };
+            let client = if source.client == 0 { String::new() } else { format!("{}: ", source.placed_name()) };
             writeln!(f, "     #{} +{} {client}{} -- {what}", source.seq, spell_duration(after), source.line)?;
         }
         writeln!(f, "   instead: {}", self.code.instead())?;

@@ -11,7 +11,7 @@ use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
-use super::lock::{HoldEnd, Lock, LockId};
+use super::lock::{Hold, HoldEnd, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -43,6 +43,8 @@ pub struct AuditState {
     pub collector: FindingCollector,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
+    /// Whether the present line may be out of date: a replica has answered it.
+    pub is_stale: bool,
     /// `None` unless a report is to be drawn.
     pub timeline: Option<LockTimeline>,
     /// The last line of each server.
@@ -64,6 +66,7 @@ impl AuditState {
             global: GlobalRuleState::default(),
             collector,
             is_loose: false,
+            is_stale: false,
             timeline: None,
             last_lines: Vec::new(),
             previous_real: 0,
@@ -120,6 +123,7 @@ impl AuditState {
                     real,
                     earliest: real,
                     place: seq,
+                    node: None,
                     client: 0,
                     name: Arc::from(""),
                     line,
@@ -152,6 +156,7 @@ impl AuditState {
             real: 0,
             earliest: 0,
             place: 0,
+            node: None,
             client: 0,
             name: Arc::clone(&nothing),
             line: nothing,
@@ -183,6 +188,11 @@ impl AuditState {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
+            Some(EventKind::Promoted) => {
+                let node = line.node().unwrap_or_default();
+                format!("({node} is master now in the place of {})", line.detail())
+            }
+            Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }
@@ -195,6 +205,7 @@ impl AuditState {
             real,
             earliest,
             place,
+            node: line.node().map(Arc::from),
             client: id,
             name: Arc::clone(&client.name),
             line: Arc::from(text),
@@ -222,6 +233,37 @@ impl AuditState {
         self.with_lock(&id, None, Self::source_of(line, &client), |tracker| tracker.evict());
         if let (Some(timeline), Some(lock)) = (&mut self.timeline, self.locks.get(&id)) {
             timeline.note_access(lock, line.seq, LockAccessKind::Evicted);
+        }
+    }
+
+    /// A node is replaced by another one, which may not have what was written last.
+    pub fn fail_over(&mut self, line: &JournalLine<'_>, owner: impl Fn(&LockId) -> Option<Arc<str>>) {
+        let (client, replaced) = (self.client_of(line), line.detail());
+        let source = Self::source_of(line, &client);
+        let was_there = |lock: &Lock| {
+            let is_given_there = |hold: &Hold| hold.node().is_some_and(|node| **node == *replaced);
+            let holds = lock.holds.iter().chain(lock.past_holds.back().map(|past| &past.hold));
+            let is_elsewhere = || {
+                let owner = owner(&lock.id);
+                owner.is_some_and(|owner| *owner != *replaced && Some(&owner) != source.node.as_ref())
+            };
+            lock.id.server == line.server && holds.into_iter().any(is_given_there) && !is_elsewhere()
+        };
+        for id in self.locks.ids(was_there) {
+            self.with_lock(&id, None, source.clone(), |tracker| tracker.fail_over(&replaced));
+        }
+    }
+
+    /// A client is told that replicas have what it has written.
+    pub fn note_acknowledgement(&mut self, line: &JournalLine<'_>) {
+        let client = self.client_of(line);
+        let source = Self::source_of(line, &client);
+        let ids = self.state_of(line).map(|state| state.holds.clone()).unwrap_or_default();
+        for id in ids {
+            let Some(tracked) = self.locks.get_mut(&id) else { continue };
+            for hold in tracked.lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&client)) {
+                hold.acknowledged = Some(source.clone());
+            }
         }
     }
 
@@ -311,9 +353,20 @@ impl AuditState {
         let deadlines = self.deadlines.iter_mut().find(|(server, _)| *server == id.server);
         let Some((_, deadlines)) = deadlines else { return false };
         let (clients, shared, collector) = (&mut self.clients, &mut self.shared, &mut self.collector);
-        let is_loose = self.is_loose;
-        let context =
-            RuleContext { is_loose, lock, links, actor, source, is_lost, replied_at, clients, shared, collector };
+        let (is_loose, is_stale) = (self.is_loose, self.is_stale);
+        let context = RuleContext {
+            is_loose,
+            is_stale,
+            lock,
+            links,
+            actor,
+            source,
+            is_lost,
+            replied_at,
+            clients,
+            shared,
+            collector,
+        };
         let (global, timeline, previous_real) = (&mut self.global, self.timeline.as_mut(), self.previous_real);
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::audit_state::AuditState;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
+use super::cross_slot::{CrossSlots, UsedBefore};
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
+use super::known_nodes::KnownNodes;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
@@ -24,6 +26,7 @@ use super::script_effects::{KnownScripts, effects_without_children, merged_effec
 use super::timeline::LockTimeline;
 use super::work_after_loss::note_work;
 use crate::base::duration::parse_duration;
+use crate::base::hash_slot::hash_slot;
 use crate::powers::{EffectOrder, EventKind, Outcome, RecordHeader};
 use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand};
 
@@ -39,6 +42,10 @@ pub struct Auditor {
     scripts: KnownScripts,
     /// What waits for EXEC, of journals that do not say what it ran.
     queued: QueuedCommands,
+    /// What is known of the nodes of deployments.
+    nodes: KnownNodes,
+    /// What a Cluster would refuse.
+    cross_slots: CrossSlots,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -57,8 +64,10 @@ impl Auditor {
 
     pub fn new(scope: Arc<Scope>, commands: Table) -> Self {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
-        let (queued, waiting) = (QueuedCommands::default(), WaitingLines::default());
-        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: 0 }
+        let (queued, cross_slots, waiting) =
+            (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
+        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
+        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -116,8 +125,20 @@ impl Auditor {
     pub fn active(&self) -> Self {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
-        let waiting = WaitingLines::default();
-        Self { commands, state, scripts, queued, waiting, places: 0, clock_moves: Vec::new(), lines: self.lines }
+        let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
+        let nodes = self.nodes.clone();
+        Self {
+            commands,
+            state,
+            scripts,
+            queued,
+            nodes,
+            cross_slots,
+            waiting,
+            places: 0,
+            clock_moves,
+            lines: self.lines,
+        }
     }
 
     // ---- settings
@@ -139,6 +160,8 @@ impl Auditor {
     pub fn forget_server(&mut self, server: u16) {
         self.state.forget_server(server);
         self.queued.forget(server);
+        self.nodes.forget(server);
+        self.cross_slots.forget(server);
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -182,6 +205,15 @@ impl Auditor {
     /// Processes the next line. The lines of one server come in the order of their numbers.
     pub fn process_line(&mut self, line: &JournalLine<'_>) {
         self.lines += 1;
+        if self.nodes.note(line, &self.commands) {
+            let mut stale = line.clone();
+            stale.is_stale = true;
+            return self.place_line(&stale);
+        }
+        self.place_line(line);
+    }
+
+    fn place_line(&mut self, line: &JournalLine<'_>) {
         if line.order == EffectOrder::Total && self.waiting.is_empty() {
             return self.apply_line(line);
         }
@@ -215,7 +247,7 @@ impl Auditor {
 
     /// Processes a line whose place in the order is decided.
     fn apply_line(&mut self, line: &JournalLine<'_>) {
-        self.state.is_loose = line.is_loose;
+        (self.state.is_loose, self.state.is_stale) = (line.is_loose, line.is_stale);
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
         match line.event {
@@ -233,12 +265,26 @@ impl Auditor {
             Some(EventKind::Clock) => return self.note_clock_move(line),
             Some(EventKind::Evicted) => return self.state.evict(line),
             Some(EventKind::Missing) => return self.note_gap(line.server),
+            Some(EventKind::Promoted) => return self.fail_over(line),
+            Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return,
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };
         let (kind, lock_effect) = (row.kind, row.lock_effect);
+        let used = UsedBefore::of(&self.state, self.queued.of(line), line, (kind, lock_effect), &self.commands);
+        if line.was_sent_away() {
+            if kind == CommandKind::Transaction(TransactionCommand::Exec) {
+                self.queued.clear(line);
+                self.unwatch(line);
+            }
+            return self.cross_slots.note(&mut self.state, line, used, &self.commands);
+        }
+        let told = ReplyValue::of(line.reply).number();
+        if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
+            self.state.note_acknowledgement(line);
+        }
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -261,6 +307,7 @@ impl Auditor {
             | CommandKind::Container => self.process_command(line, lock_effect),
         }
         note_work(&mut self.state, line, &self.commands);
+        self.cross_slots.note(&mut self.state, line, used, &self.commands);
     }
 
     /// The journals end.
@@ -277,6 +324,15 @@ impl Auditor {
                 tracker.finish();
             });
         }
+    }
+
+    /// A node is replaced by another one.
+    fn fail_over(&mut self, line: &JournalLine<'_>) {
+        if self.nodes.is_synchronised(line) {
+            return;
+        }
+        let nodes = &self.nodes;
+        self.state.fail_over(line, |id| nodes.owner(id.server, hash_slot(&id.key)).map(Arc::from));
     }
 
     /// A clock is about to be moved. The consequences come in lines of their own, each with its time.

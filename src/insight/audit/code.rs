@@ -215,6 +215,14 @@ codes! {
     EvictedLock = "evicted-lock", Error,
         "The server evicted a lock that was held",
         "Keep locks on a server with maxmemory-policy noeviction, apart from what may be evicted.";
+    /// A Cluster refuses what is done to a lock and other keys in one step.
+    CrossSlot = "cross-slot", Note,
+        "A lock is used in one step with keys that a Cluster keeps elsewhere",
+        "Give keys that are used in one step the same hash tag: lock:{order-7} and data:{order-7}.";
+    /// The node that had the lock was replaced by one that may not have it.
+    HeldThroughFailover = "held-through-failover", Warning,
+        "A lock was held while the node that had it was replaced",
+        "Take such a lock on several masters that fail independently (Redlock), or guard the data with a fencing token.";
     /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",

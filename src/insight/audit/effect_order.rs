@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::command_effects::{Executed, effects_of};
 use super::effect::{Claim, Effect, ExpiryChange, KeyEffect, Precondition};
-use super::journal_line::JournalLine;
+use super::journal_line::{Front, JournalLine};
 use super::missing_replies::{Knowledge, keys_of};
 use crate::powers::{EffectOrder, Item, Outcome};
 use crate::spec::{CommandKind, LockEffect, Table, TransactionCommand};
@@ -50,21 +50,23 @@ struct WaitingLine {
     is_interval: bool,
     is_unplaced: bool,
     is_loose: bool,
+    is_stale: bool,
+    front: Front,
 }
 
 /// A key of one server.
-type Key = (u16, u32, Box<[u8]>);
+pub type Key = (u16, u32, Box<[u8]>);
 
 /// What a command found at a key, and what it left there.
 #[derive(Clone)]
-struct KeyStep {
-    key: Key,
-    found: Found,
-    left: Left,
+pub struct KeyStep {
+    pub key: Key,
+    pub found: Found,
+    pub left: Left,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Found {
+pub enum Found {
     Anything,
     Absent,
     Present,
@@ -74,7 +76,7 @@ enum Found {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Left {
+pub enum Left {
     Same,
     /// The same value, for so many milliseconds from now on.
     Extended(Option<i64>),
@@ -102,8 +104,10 @@ impl WaitingLines {
             is_wide: is_wide(line, commands),
             is_interval,
             // It is too late for what has left already.
-            is_unplaced: is_interval && line.earliest < self.left_until,
+            is_unplaced: line.is_unplaced || is_interval && line.earliest < self.left_until,
             is_loose: false,
+            is_stale: line.is_stale,
+            front: line.front,
         };
         self.newest = self.newest.max(line.real);
         if line.outcome == Outcome::Unknown {
@@ -324,7 +328,7 @@ impl Ordering {
     fn precedes(&self, one: usize, other: usize) -> bool {
         let (before, after) = (&self.lines[one], &self.lines[other]);
         let is_same = (before.server, before.client) == (after.server, after.client);
-        if is_same { one < other } else { before.real < after.earliest }
+        if is_same { one < other } else { before.is_before(after, one < other) }
     }
 }
 
@@ -473,7 +477,12 @@ fn groups(lines: &[WaitingLine]) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
             for other in others.iter().copied().filter(|other| *other != at) {
                 let is_other = (lines[other].server, lines[other].client) != (line.server, line.client);
                 let is_loose = lines[other].is_interval || line.is_interval;
-                if is_other && is_loose && (lines[other].changes_key(&step.key) || line.changes_key(&step.key)) {
+                let is_decided = line.is_before(&lines[other], at < other) || lines[other].is_before(line, other < at);
+                if is_other
+                    && is_loose
+                    && !is_decided
+                    && (lines[other].changes_key(&step.key) || line.changes_key(&step.key))
+                {
                     let (one, two) = (root(&mut parent, at), root(&mut parent, other));
                     parent[one.max(two)] = one.min(two);
                 }
@@ -501,8 +510,18 @@ fn groups(lines: &[WaitingLine]) -> (Vec<Vec<usize>>, Vec<Option<usize>>) {
 impl WaitingLine {
     fn journal_line(&self) -> JournalLine<'_> {
         let mut line = JournalLine::item(self.server, &self.item);
-        (line.is_unplaced, line.is_loose) = (self.is_unplaced, self.is_loose);
+        (line.is_unplaced, line.is_loose, line.is_stale) = (self.is_unplaced, self.is_loose, self.is_stale);
+        line.front = self.front;
         line
+    }
+
+    /// Whether it certainly took effect before another line. `has_come_first` is whether it stands before that.
+    fn is_before(&self, other: &Self, has_come_first: bool) -> bool {
+        match self.front.number == other.front.number {
+            true if self.front.is_ordered && other.front.is_ordered => has_come_first,
+            true => self.real - self.front.slack < other.earliest + other.front.slack,
+            false => self.real < other.earliest,
+        }
     }
 
     fn changes(&self) -> bool {
@@ -547,9 +566,13 @@ fn mark_wide(lines: &mut [WaitingLine]) {
 }
 
 /// What a line found and did.
-fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
+pub fn steps_of(line: &JournalLine<'_>, commands: &Table) -> Vec<KeyStep> {
     let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return Vec::new() };
-    if line.event.is_some() || line.is_queued() || line.outcome == Outcome::NeverRan {
+    if line.event.is_some() || line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() {
+        return Vec::new();
+    }
+    // What a replica has says nothing of what the master had at that time.
+    if line.is_stale {
         return Vec::new();
     }
     let unknown = |db: u32, words: &[&[u8]]| -> Vec<KeyStep> {

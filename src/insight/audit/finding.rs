@@ -21,6 +21,8 @@ pub struct JournalRef {
     /// Its place in the order in which commands took effect, as far as it is known: the same as `seq`, unless replies of an
     /// upstream server came in another order.
     pub place: u64,
+    /// The real address of the node that it was sent to, or that an event is about, with a Cluster or a Sentinel set.
+    pub node: Option<Arc<str>>,
     /// The client that sent it; 0 if none did.
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.
@@ -78,6 +80,14 @@ impl JournalRef {
     /// The client in a sentence: `worker-a (client 7)`, or `client 7`.
     pub fn display_name(&self) -> String {
         display_name(&self.name, self.client, self.server)
+    }
+
+    /// The same with the node that the client is connected to, if there is a deployment: `worker-a (client 7) on 10.0.0.1:7001`.
+    pub fn placed_name(&self) -> String {
+        match &self.node {
+            Some(node) => format!("{} on {node}", self.display_name()),
+            None => self.display_name(),
+        }
     }
 }
 

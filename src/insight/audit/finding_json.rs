@@ -33,6 +33,9 @@ struct EvidenceJson<'a> {
     server: u16,
     client: u64,
     name: &'a str,
+    /// Absent without a deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
     time_us: i64,
     command: &'a str,
     what: &'a str,
@@ -95,6 +98,7 @@ impl<'a> EvidenceJson<'a> {
             server: source.server,
             client: source.client,
             name: &source.name,
+            node: source.node.as_deref(),
             time_us: source.at,
             command: &source.line,
             what: &evidence.what,

@@ -1,5 +1,7 @@
 //! One line of a journal, whether it is in memory or was read from a file.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, StoredRecord};
@@ -42,6 +44,10 @@ pub struct JournalLine<'a> {
     pub are_children_unknown: bool,
     /// Whether words were cut off.
     pub is_cut: bool,
+    /// Whether a replica may have answered it, which may be out of date.
+    pub is_stale: bool,
+    /// The front that has seen it, if there are several in front of one server.
+    pub front: Front,
     origin: Origin<'a>,
 }
 
@@ -49,6 +55,17 @@ pub struct JournalLine<'a> {
 enum Origin<'a> {
     Memory(&'a StoredRecord<'a>),
     File(&'a Item),
+}
+
+/// One of several fronts before one server. Each has a clock of its own; the times of lines are on that of the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Front {
+    pub number: u16,
+    /// By how many microseconds the times of the line may be wrong, before and behind. The interval of the line is longer by
+    /// that on both sides; among lines of the same front it counts without.
+    pub slack: i64,
+    /// Whether lines of the same front come in the order of their effects.
+    pub is_ordered: bool,
 }
 
 /// A command that EXEC or a script ran. A command with nested ones comes after them.
@@ -79,12 +96,19 @@ impl<'a> JournalLine<'a> {
             client: record.client,
             db: record.db,
             event: record.event,
-            words: record.words().iter().collect(),
+            // In front of the detail of an event at a node, the record has the node.
+            words: record
+                .words()
+                .iter()
+                .skip(usize::from(record.event.is_some_and(EventKind::is_about_node)))
+                .collect(),
             reply: record.kept().reply,
             outcome: record.outcome,
             replied_at: record.held_after().map(|held| later(record.real, held)),
             are_children_unknown: record.are_children_unknown,
             is_cut: record.kept().words_missing > 0,
+            is_stale: false,
+            front: Front::default(),
             origin: Origin::Memory(seen),
         }
     }
@@ -112,6 +136,8 @@ impl<'a> JournalLine<'a> {
                 replied_at: entry.held_after.map(|held| later(entry.real, held)),
                 are_children_unknown: entry.are_children_unknown,
                 is_cut: entry.words_missing > 0,
+                is_stale: false,
+                front: Front::default(),
                 origin,
             },
             Item::Event(event) => Self {
@@ -136,6 +162,8 @@ impl<'a> JournalLine<'a> {
                 replied_at: None,
                 are_children_unknown: false,
                 is_cut: false,
+                is_stale: false,
+                front: Front::default(),
                 origin,
             },
         }
@@ -158,6 +186,34 @@ impl<'a> JournalLine<'a> {
     /// Whether it ran, and its reply is unknown.
     pub fn lacks_reply(&self) -> bool {
         self.event.is_none() && self.reply.is_empty() && self.outcome != Outcome::NeverRan
+    }
+
+    /// Whether the node that received it sent it away, because another one has the keys or the server was not ready: it
+    /// changed nothing.
+    pub fn was_sent_away(&self) -> bool {
+        const CODES: [&[u8]; 9] = [
+            b"MOVED",
+            b"ASK",
+            b"CROSSSLOT",
+            b"CLUSTERDOWN",
+            b"TRYAGAIN",
+            b"READONLY",
+            b"MASTERDOWN",
+            b"NOREPLICAS",
+            b"LOADING",
+        ];
+        error_code(self.reply).is_some_and(|code| CODES.contains(&code))
+    }
+
+    /// Whether a Cluster sent it away.
+    pub fn shows_a_cluster(&self) -> bool {
+        const CODES: [&[u8]; 5] = [b"MOVED", b"ASK", b"CROSSSLOT", b"CLUSTERDOWN", b"TRYAGAIN"];
+        error_code(self.reply).is_some_and(|code| CODES.contains(&code))
+    }
+
+    /// Whether a Cluster refused it because its keys are in different hash slots.
+    pub fn is_refused_for_slots(&self) -> bool {
+        error_code(self.reply) == Some(b"CROSSSLOT")
     }
 
     /// Whether it only waits for EXEC.
@@ -186,6 +242,20 @@ impl<'a> JournalLine<'a> {
             Origin::File(Item::Command(entry)) => &entry.address,
             Origin::File(Item::Event(event)) => &event.address,
         }
+    }
+
+    /// The real address of the node that the command was sent to, or that the event is about, if there is a deployment.
+    pub fn node(&self) -> Option<Cow<'a, str>> {
+        match self.origin {
+            Origin::Memory(seen) => seen.node(),
+            Origin::File(Item::Command(entry)) => entry.node.as_deref().map(Cow::Borrowed),
+            Origin::File(Item::Event(event)) => event.node.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// The detail of an event.
+    pub fn detail(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.words.first().copied().unwrap_or_default())
     }
 
     /// Lends the commands that EXEC or a script ran.
@@ -218,6 +288,17 @@ impl<'a> JournalLine<'a> {
 /// The nearest time that is counted with, in microseconds since 1970.
 pub fn plausible(micros: i64) -> i64 {
     micros.clamp(-FURTHEST / 2, FURTHEST)
+}
+
+/// The first word of an error.
+fn error_code(reply: &[u8]) -> Option<&[u8]> {
+    let text = match reply.split_first()? {
+        (b'-', text) => text,
+        // As RESP3 has long errors.
+        (b'!', rest) => rest.get(memchr::memchr(b'\n', rest)? + 1..)?,
+        _ => return None,
+    };
+    text.split(|byte| matches!(byte, b' ' | b'\r')).next()
 }
 
 fn earliest(sent: Option<i64>, real: i64) -> i64 {

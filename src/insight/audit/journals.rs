@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::auditor::Auditor;
+use super::fronts::MergedFronts;
 use super::journal_line::JournalLine;
 use super::scope::Scope;
 use crate::base::profile::Profile;
@@ -24,6 +25,14 @@ pub fn audit(journals: Vec<(u16, Vec<Item>)>, auditor: Auditor) -> Auditor {
         scripts.complete(server, &mut item, auditor.commands());
         auditor.process_line(&JournalLine::item(server, &item));
     }
+    auditor.finish();
+    auditor
+}
+
+/// Audits the history of several fronts before one server, which has number 1.
+pub fn audit_fronts(fronts: &MergedFronts, auditor: Auditor) -> Auditor {
+    let mut auditor = auditor;
+    fronts.lines.iter().for_each(|line| auditor.process_line(&line.line(1)));
     auditor.finish();
     auditor
 }

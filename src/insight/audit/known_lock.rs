@@ -56,7 +56,8 @@ pub struct LockHolder {
     pub extensions: u32,
     /// Whether the client received the reply. If not, because the reply was lost, it may hold the lock.
     pub is_certain: bool,
-    /// What became of the lock on the server: `held`, `deleted`, `overwritten`, `flushed`, `vanished`.
+    /// What became of the lock on the server: `held`, `deleted`, `overwritten`, `flushed`, `evicted`,
+    /// `failed-over`, `vanished`.
     pub status: &'static str,
     /// The command that deleted or overwrote it, if one did.
     pub by: Option<JournalRef>,
@@ -148,6 +149,7 @@ impl LockHolder {
             HoldStatus::Overwritten(source) => ("overwritten", Some(source)),
             HoldStatus::Flushed(flush) => ("flushed", Some(&flush.source)),
             HoldStatus::Evicted(source) => ("evicted", Some(source)),
+            HoldStatus::FailedOver(source) => ("failed-over", Some(source)),
             HoldStatus::Vanished => ("vanished", None),
         };
         Self {

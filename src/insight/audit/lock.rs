@@ -37,6 +37,8 @@ pub struct Lock {
     pub deadline: Option<i64>,
     /// How many milliseconds earlier the deadline may be: the command that set it took effect some time in an interval.
     pub deadline_slack: i64,
+    /// The node that had it when a command last showed it or changed it, if there are nodes.
+    pub node: Option<Arc<str>>,
     /// The holds of clients that believe to hold the lock.
     pub holds: Vec<Hold>,
     /// The last holds that ended, the latest at the end.
@@ -69,6 +71,8 @@ pub enum HoldStatus {
     Overwritten(JournalRef),
     /// It went with all keys of its database.
     Flushed(Flush),
+    /// The node that had it was replaced by one that has it not.
+    FailedOver(JournalRef),
     /// The server evicted it, because memory was full.
     Evicted(JournalRef),
     /// The server has another value or none, and no command in the journal explains it.
@@ -154,6 +158,19 @@ pub struct Hold {
     /// When the holder received the reply, in microseconds of real time, if that was later than at once.
     pub replied_at: Option<i64>,
     pub status: HoldStatus,
+    /// The last WAIT that told the holder that a replica has its writes.
+    pub acknowledged: Option<JournalRef>,
+    /// The node that had the lock was replaced, and nothing has shown yet that the new one has it.
+    pub failover: Option<Box<Failover>>,
+}
+
+/// A node that had a lock was replaced while a client held it.
+#[derive(Clone, Debug)]
+pub struct Failover {
+    /// The promotion of the new master.
+    pub source: JournalRef,
+    /// The former one.
+    pub replaced: Arc<str>,
 }
 
 /// How a hold ended.
@@ -220,6 +237,7 @@ impl Lock {
             lacks_replies: false,
             deadline: None,
             deadline_slack: 0,
+            node: None,
             holds: Vec::new(),
             past_holds: VecDeque::new(),
             waiters: Vec::new(),
@@ -273,6 +291,11 @@ impl Hold {
         // A key can still be read in the millisecond of its deadline.
         let server = self.deadline.map(|deadline| deadline.saturating_add(1).saturating_mul(1000));
         own.into_iter().chain(server).min()
+    }
+
+    /// The node that gave the lock, or extended it last.
+    pub fn node(&self) -> Option<&Arc<str>> {
+        self.extended.as_ref().unwrap_or(&self.acquired).node.as_ref()
     }
 
     /// How many milliseconds earlier the deadline may be: the command that gave it took effect some time in an interval.

@@ -62,6 +62,8 @@ pub enum LockEvent<'a> {
     Flushed { hold: usize, cause: FlushCause },
     /// The server is about to evict the lock.
     Evicted { hold: usize },
+    /// The node that had the lock was replaced by one that may not have it. `failover` of its holds says so.
+    FailedOver,
     /// A client writes a key that it accessed while it held the lock, and its hold is over: how is in `past_holds`, or
     /// the client still believes to hold it.
     WroteAfterLoss { key: &'a [u8] },

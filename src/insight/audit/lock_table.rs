@@ -38,6 +38,10 @@ impl LockTable {
         self.count
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     #[inline]
     pub fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
         let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;

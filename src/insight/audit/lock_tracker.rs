@@ -10,7 +10,8 @@ use super::client_state::ClientState;
 use super::effect::LockShape;
 use super::finding::JournalRef;
 use super::lock::{
-    Acquisition, Flush, FlushCause, Hold, HoldEnd, HoldStatus, Lock, LockId, MAX_PAST_HOLDS, PastHold, push_exact,
+    Acquisition, Failover, Flush, FlushCause, Hold, HoldEnd, HoldStatus, Lock, LockId, MAX_PAST_HOLDS, PastHold,
+    push_exact,
 };
 use super::lock_event::{LockEvent, VanishCause};
 use super::lock_reason::LockReason;
@@ -21,6 +22,9 @@ use super::timestamp::Timestamp;
 
 /// The deadlines of a server's locks, in milliseconds on its clock.
 pub type Deadlines = BTreeSet<(i64, Arc<LockId>)>;
+
+/// How long before a promotion the former master may have taken its connections with it, in microseconds.
+const MAX_CUT_OFF: i64 = 60_000_000;
 
 /// How many holds a lock may have, and how many members a lock that admits several.
 pub const MAX_HOLDS: usize = 64;
@@ -112,6 +116,7 @@ impl LockTracker<'_> {
             real,
             earliest: real,
             place: now.place,
+            node: None,
             client: 0,
             name: Arc::from(""),
             line: Arc::from("(the lock expired)"),
@@ -183,7 +188,8 @@ impl LockTracker<'_> {
     pub fn vanish(&mut self) {
         for hold in &mut self.lock().holds {
             if hold.status == HoldStatus::Held {
-                hold.status = HoldStatus::Vanished;
+                let failover = hold.failover.as_ref().map(|failover| failover.source.clone());
+                hold.status = failover.map_or(HoldStatus::Vanished, HoldStatus::FailedOver);
             }
         }
         self.set_value(None);
@@ -233,6 +239,8 @@ impl LockTracker<'_> {
             is_certain,
             replied_at,
             status: HoldStatus::Held,
+            acknowledged: None,
+            failover: None,
         };
         push_exact(&mut lock.holds, hold);
         let id = Arc::clone(&lock.id);
@@ -309,6 +317,44 @@ impl LockTracker<'_> {
         }
         self.set_value(None);
         self.set_deadline(None);
+    }
+
+    /// The node that has the key is replaced: what was written last may be lost. A client may have met the new one before the
+    /// promotion is seen, and connections to the former one may have ended with it.
+    pub fn fail_over(&mut self, replaced: &str) {
+        let source = self.context.source.clone();
+        let lock = &mut *self.context.lock;
+        let is_there = lock.node.as_deref() == Some(replaced);
+        let is_new = |hold: &Hold| hold.status == HoldStatus::Held && hold.node() == source.node.as_ref();
+        let is_given_anew = lock.holds.iter().any(is_new);
+        let failover = Failover { source: source.clone(), replaced: Arc::from(replaced) };
+        let was_given_there = |hold: &Hold| {
+            hold.node().is_some_and(|node| **node == *replaced) && !hold.may_be_over(source.at, source.real)
+        };
+        let mut is_affected = false;
+        for hold in lock.holds.iter_mut().filter(|hold| was_given_there(hold)) {
+            match hold.status {
+                HoldStatus::Held if is_there => {}
+                HoldStatus::Vanished if is_given_anew => hold.status = HoldStatus::FailedOver(source.clone()),
+                _ => continue,
+            }
+            hold.failover = Some(Box::new(failover.clone()));
+            is_affected = true;
+        }
+        let is_cut_off = |past: &PastHold| {
+            let ended = past.ended_by.as_ref().map_or(past.at, |ended| ended.real);
+            past.end == HoldEnd::Closed && past.hold.status == HoldStatus::Held && source.real - ended <= MAX_CUT_OFF
+        };
+        let has_value = lock.value.is_some();
+        if let Some(past) = lock.past_holds.back_mut().filter(|past| is_there && has_value && is_cut_off(past))
+            && was_given_there(&past.hold)
+        {
+            past.hold.failover = Some(Box::new(failover));
+            is_affected = true;
+        }
+        if is_affected {
+            self.emit(&LockEvent::FailedOver);
+        }
     }
 
     /// The connection of a client ended.

@@ -4,14 +4,14 @@
 //! No two files use each other (`tests/repository/architecture.rs` keeps it). From bottom to top:
 //!
 //! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
-//! 2. What comes in: `journal_line`, `reply_value`.
+//! 2. What comes in: `journal_line`, `reply_value`, `known_nodes`.
 //! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
 //! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `effect_order`, [`auditor`]; on running servers: `record_merge`, `live_state`,
-//!    `live_audit`.
+//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; of several
+//!    fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
@@ -25,6 +25,7 @@ mod client_identity;
 mod client_state;
 mod code;
 mod command_effects;
+mod cross_slot;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
@@ -34,10 +35,13 @@ mod finding;
 mod finding_collector;
 mod finding_json;
 mod finding_query;
+mod front_clocks;
+mod fronts;
 mod journal_line;
 mod journals;
 mod key_transfer;
 mod known_lock;
+mod known_nodes;
 mod live_audit;
 mod live_state;
 mod lock;
@@ -68,8 +72,10 @@ pub use code::{Code, Severity};
 pub(crate) use explanation::{groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
 pub use finding_query::FindingQuery;
+pub use front_clocks::ClockOffset;
+pub use fronts::{FrontLine, MergedFronts, merged_fronts};
 pub use journal_line::{JournalLine, plausible};
-pub use journals::{audit, auditor};
+pub use journals::{audit, audit_fronts, auditor};
 pub use known_lock::{EndedHold, KnownLock, LockHolder, LockWaiter};
 pub use live_audit::{AuditConclusion, LiveAudit};
 pub use live_state::AuditedServer;

@@ -1,4 +1,4 @@
-//! The commands that wait for EXEC, of journals that do not say what EXEC ran.
+//! The commands that wait for EXEC, of journals that do not say what EXEC ran, or in which a server may refuse it.
 
 use std::collections::HashMap;
 
@@ -6,6 +6,7 @@ use foldhash::fast::FixedState;
 
 use super::journal_line::JournalLine;
 use super::missing_replies::keys_of;
+use crate::powers::EffectOrder;
 use crate::spec::Table;
 
 /// How many commands of one transaction are remembered, and of how many clients.
@@ -31,7 +32,8 @@ impl QueuedCommands {
     /// A command was queued.
     pub fn add(&mut self, line: &JournalLine<'_>) {
         let client = (line.server, line.client);
-        if !line.are_children_unknown || self.queues.len() >= MAX_CLIENTS && !self.queues.contains_key(&client) {
+        let may_be_needed = line.are_children_unknown || line.order != EffectOrder::Total;
+        if !may_be_needed || self.queues.len() >= MAX_CLIENTS && !self.queues.contains_key(&client) {
             return;
         }
         let queue = self.queues.entry(client).or_default();
@@ -44,6 +46,11 @@ impl QueuedCommands {
     /// The client's queue, which ends.
     pub fn take(&mut self, line: &JournalLine<'_>) -> Queue {
         self.queues.remove(&(line.server, line.client)).unwrap_or_default()
+    }
+
+    /// The client's queue, which goes on.
+    pub fn of(&self, line: &JournalLine<'_>) -> Option<&Queue> {
+        self.queues.get(&(line.server, line.client))
     }
 
     /// What the client has queued does not run.

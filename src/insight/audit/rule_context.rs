@@ -22,6 +22,8 @@ pub struct RuleContext<'s> {
     pub is_lost: bool,
     /// Whether it may have taken effect at several places in the order.
     pub is_loose: bool,
+    /// Whether it may have been answered by a replica, which may be out of date.
+    pub is_stale: bool,
     /// When the client gets the reply, in microseconds of real time, if that is later than at once.
     pub replied_at: Option<i64>,
     pub clients: &'s mut ClientStates,

@@ -115,7 +115,10 @@ fn was_accessed_under(lock: &Lock, client: &ClientIdentity, access: &KeyAccess, 
         (None, None) => return false,
     };
     let loss = match &hold.status {
-        HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) | HoldStatus::Evicted(source) => Some(source),
+        HoldStatus::Deleted(source)
+        | HoldStatus::Overwritten(source)
+        | HoldStatus::Evicted(source)
+        | HoldStatus::FailedOver(source) => Some(source),
         HoldStatus::Flushed(flush) => Some(&flush.source),
         HoldStatus::Held | HoldStatus::Vanished => None,
     };

@@ -43,7 +43,11 @@ impl KeyFilter {
                     self.known.remove(&event.client)
                 }
                 EventKind::Evicted => event.key.as_ref().is_none_or(|(_, key)| self.matches(key)),
-                EventKind::Started | EventKind::Clock | EventKind::Missing => true,
+                EventKind::Started
+                | EventKind::Clock
+                | EventKind::Missing
+                | EventKind::Promoted
+                | EventKind::Topology => true,
             },
         }
     }

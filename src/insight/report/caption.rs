@@ -39,6 +39,8 @@ pub fn caption(code: Code) -> &'static str {
         Code::LockOrder => "wait for each other",
         Code::FlushedLocks => "flushed while held",
         Code::EvictedLock => "evicted while held",
+        Code::CrossSlot => "apart in a Cluster",
+        Code::HeldThroughFailover => "lost in a failover?",
         Code::NoQuorum => "no majority",
         Code::ValidityUsedUp => "no time left",
         // Their titles are short enough.

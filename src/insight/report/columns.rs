@@ -133,6 +133,9 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             }
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
                 // Of several moves of the clock in a row only the last is shown.
+                if event.kind == EventKind::Topology {
+                    continue;
+                }
                 let is_clock = event.kind == EventKind::Clock;
                 if rows.last().is_some_and(|last| is_clock && last.mark.is_empty() && last.text.contains("clock")) {
                     rows.pop();
@@ -140,9 +143,12 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                 let what = match event.kind {
                     EventKind::Clock => "the clock moves",
                     EventKind::Missing => "missing:",
+                    EventKind::Promoted => "is master now instead of",
                     _ => "the server starts again,",
                 };
-                ("", format!("{what} {}", clipped(&visible(&event.detail), 40)), String::new())
+                let node = event.node.as_deref().filter(|_| event.kind == EventKind::Promoted);
+                let node = node.map(|node| clipped(&visible(node), 40) + " ").unwrap_or_default();
+                ("", format!("{node}{what} {}", clipped(&visible(&event.detail), 40)), String::new())
             }
             _ => continue,
         };
@@ -280,21 +286,23 @@ impl Sheet<'_> {
         if let Some(width) = self.width {
             let mut names = format!("{:>6} {:>11}  ", "#", "clock");
             let mut numbers = " ".repeat(FRONT);
+            let mut nodes = " ".repeat(FRONT);
             for client in titles {
                 names.push_str(&padded(&client.title(), width));
                 let number = if client.name.is_empty() { String::new() } else { format!("client {}", client.id) };
                 numbers.push_str(&padded(&number, width));
+                nodes.push_str(&padded(client.node.as_deref().unwrap_or_default(), width));
             }
             lines.push(names.trim_end().to_owned());
-            if !numbers.trim().is_empty() {
-                lines.push(numbers.trim_end().to_owned());
-            }
+            let more = [numbers, nodes].into_iter().filter(|line| !line.trim().is_empty());
+            lines.extend(more.map(|line| line.trim_end().to_owned()));
             return;
         }
         let mut names = format!("{:>6} {:>11}  ", "#", "clock");
         for (at, client) in titles.enumerate() {
             let letter = LETTERS.get(at..=at).unwrap_or_default();
-            lines.push(format!("  {letter}: {} (client {})", clipped(&client.title(), 40), client.id));
+            let node = client.node.as_ref().map(|node| format!(", {}", clipped(node, 40))).unwrap_or_default();
+            lines.push(format!("  {letter}: {} (client {}{node})", clipped(&client.title(), 40), client.id));
             names.push_str(&padded(letter, self.step));
         }
         lines.push(names.trim_end().to_owned());

@@ -42,6 +42,8 @@ struct ClientData<'a> {
     id: u64,
     name: &'a str,
     address: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -63,6 +65,9 @@ struct MomentData {
     client: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'static str>,
+    /// The node that an event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +184,7 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
                 id: client.id,
                 name: &client.name,
                 address: &client.address,
+                node: client.node.as_deref(),
             })
             .collect(),
         locks: data
@@ -210,9 +216,12 @@ fn moment(moment: &Moment<'_>) -> MomentData {
     };
     match moment.item {
         Item::Command(entry) => command(entry, moment, common),
-        Item::Event(event) => {
-            MomentData { event: Some(event.kind.name()), line: clipped(&visible(&event.detail), 200), ..common }
-        }
+        Item::Event(event) => MomentData {
+            event: Some(event.kind.name()),
+            node: event.node.as_deref().filter(|_| event.kind.is_about_node()).map(visible),
+            line: clipped(&visible(&event.detail), 200),
+            ..common
+        },
     }
 }
 
@@ -306,7 +315,7 @@ fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
                 who: if proof.shown.source.client == 0 {
                     String::new()
                 } else {
-                    visible(&proof.shown.source.display_name())
+                    visible(&proof.shown.source.placed_name())
                 },
                 line: visible(&proof.shown.source.line),
                 what: visible(&proof.shown.what),

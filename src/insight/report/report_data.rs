@@ -9,7 +9,7 @@ use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
     Span, SpanKind, plausible,
 };
-use crate::powers::{EventKind, Item};
+use crate::powers::{Event, EventKind, Item};
 
 /// How many moments and locks a report has: first those that findings rest on, then those about locks.
 pub const MAX_MOMENTS: usize = 100_000;
@@ -87,6 +87,8 @@ pub struct Client {
     pub id: u64,
     pub name: String,
     pub address: String,
+    /// The node that it is connected to, if there is a deployment.
+    pub node: Option<String>,
 }
 
 impl Client {
@@ -271,29 +273,34 @@ impl<'a> ReportData<'a> {
     fn note_clients(&mut self) {
         let mut about_locks = Vec::new();
         let mut others = Vec::new();
-        let mut known: HashMap<(u16, u64), (bool, String, String)> = HashMap::new();
+        // Each with whether it has to do with a lock.
+        let mut known: HashMap<(u16, u64), (bool, Client)> = HashMap::new();
         for moment in &self.moments {
             let Item::Command(entry) = moment.item else { continue };
             let key = (moment.server, entry.client);
-            let client = known.entry(key).or_insert_with(|| {
+            let (is_about_locks, client) = known.entry(key).or_insert_with(|| {
                 others.push(key);
-                (false, String::new(), visible(&entry.address))
+                let (server, id) = key;
+                (false, Client { server, id, name: String::new(), address: visible(&entry.address), node: None })
             });
-            if moment.lock.is_some() && !client.0 {
-                client.0 = true;
+            if let Some(node) = &entry.node {
+                client.node = Some(visible(node));
+            }
+            if moment.lock.is_some() && !*is_about_locks {
+                *is_about_locks = true;
                 about_locks.push(key);
             }
             if !entry.name.is_empty() {
-                client.1 = readable(&entry.name);
+                client.name = readable(&entry.name);
             }
         }
-        others.retain(|key| known.get(key).is_some_and(|client| !client.0));
+        others.retain(|key| known.get(key).is_some_and(|(is_about_locks, _)| !is_about_locks));
         about_locks.extend(others);
         let mut places = HashMap::new();
-        for (server, id) in about_locks {
-            let Some((_, name, address)) = known.remove(&(server, id)) else { continue };
-            places.insert((server, id), self.clients.len());
-            self.clients.push(Client { server, id, name, address });
+        for key in about_locks {
+            let Some((_, client)) = known.remove(&key) else { continue };
+            places.insert(key, self.clients.len());
+            self.clients.push(client);
         }
         for moment in &mut self.moments {
             let id = match moment.item {
@@ -320,6 +327,7 @@ impl<'a> ReportData<'a> {
                     Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
                 }
                 HoldStatus::Evicted(mark) => Some((mark, "the server evicted it".to_owned())),
+                HoldStatus::FailedOver(mark) => Some((mark, "the node that had it was replaced".to_owned())),
                 HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {
@@ -537,7 +545,8 @@ fn chosen<'a>(
         let key = (server, seq_of(item));
         match item {
             _ if proving.contains(&key) => 0,
-            Item::Event(event) if matches!(event.kind, EventKind::Started | EventKind::Clock | EventKind::Missing) => 0,
+            Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

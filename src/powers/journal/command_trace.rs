@@ -19,6 +19,8 @@ pub struct CommandTrace {
     waited: bool,
     /// The journal's epoch in which the client was recorded by name.
     pub introduced: u32,
+    /// The version of the client's node that was recorded then; 0 for none.
+    pub node_version: u32,
     pub db: u32,
     stamp: Option<Stamp>,
     /// When it arrived, in real time; [`UNKNOWN`] until the end of the command before it is known.

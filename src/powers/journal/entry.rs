@@ -97,6 +97,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The address that the client is connected from.
     pub address: String,
+    /// The real address of the node to which the client is connected, `host:port`, if there is a deployment.
+    pub node: Option<String>,
     /// The database that was selected.
     pub db: u32,
     /// The command as it was sent; cut off if it is long. Of an eviction only the key.
@@ -135,11 +137,16 @@ pub enum EventKind {
     Evicted = 4,
     /// Records are missing here: they were dropped before a recording had them. The detail says how many.
     Missing = 5,
+    /// A node of the deployment is master now. The detail is the address of the master that it replaces.
+    Promoted = 6,
+    /// Something else has changed at a node of the deployment; the detail says what.
+    Topology = 7,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Closed, Self::Started, Self::Clock, Self::Evicted, Self::Missing];
+    pub const ALL: [Self; 7] =
+        [Self::Closed, Self::Started, Self::Clock, Self::Evicted, Self::Missing, Self::Promoted, Self::Topology];
 
     /// As an exported journal has it.
     pub fn name(self) -> &'static str {
@@ -149,7 +156,14 @@ impl EventKind {
             Self::Clock => "clock",
             Self::Evicted => "evicted",
             Self::Missing => "missing",
+            Self::Promoted => "promoted",
+            Self::Topology => "topology",
         }
+    }
+
+    /// Whether it is about a node of the deployment.
+    pub fn is_about_node(self) -> bool {
+        matches!(self, Self::Promoted | Self::Topology)
     }
 
     pub(super) fn from_number(number: u8) -> Option<Self> {
@@ -171,6 +185,8 @@ pub struct Event {
     pub client: u64,
     pub name: Vec<u8>,
     pub address: String,
+    /// The real address of the node that it is about, `host:port`; of a connection that has ended, the node it was to.
+    pub node: Option<String>,
     /// Details, for people.
     pub detail: String,
     /// The database and the key that it is about, if it is about one.

@@ -105,7 +105,8 @@ impl JournalFeed {
             [] => entry.address.as_str().into(),
             name => utf8_or_escaped(name),
         };
-        let place = format!("{}{}[{} {}]", self.server, self.space, entry.db, printable(&client));
+        let node = entry.node.as_ref().map(|node| format!(" to {node}")).unwrap_or_default();
+        let place = format!("{}{}[{} {}{}]", self.server, self.space, entry.db, printable(&client), printable(&node));
         let fault = entry.fault.as_ref().map(|name| format!(" (fault {name})")).unwrap_or_default();
         let command = shown(&entry.words, entry.words_missing, &entry.reply);
         let outcome = match entry.outcome {
@@ -122,6 +123,7 @@ impl JournalFeed {
     }
 
     fn event(&self, event: &Event) -> String {
+        let node = event.node.as_deref().unwrap_or_default();
         let what = match event.kind {
             EventKind::Closed => format!(
                 "[{}] disconnected",
@@ -131,6 +133,9 @@ impl JournalFeed {
             EventKind::Clock => format!("the clock was moved: {}", event.detail),
             EventKind::Evicted => format!("evicted: {}", event.detail),
             EventKind::Missing => format!("missing: {}", event.detail),
+            EventKind::Promoted if event.detail.is_empty() => format!("{node} is master now"),
+            EventKind::Promoted => format!("{node} is master now, in place of {}", event.detail),
+            EventKind::Topology => format!("{node}: {}", event.detail),
         };
         let (server, space) = (&self.server, &self.space);
         format!("#{} {} {server}{space}({})", event.seq, time_of_day(event.at), printable(&what))

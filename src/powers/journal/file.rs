@@ -33,6 +33,9 @@ struct Line {
     client: u64,
     name: String,
     address: String,
+    /// Absent without a deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
     db: u32,
     #[serde(flatten)]
     ran: CommandFields,
@@ -77,6 +80,8 @@ struct EventLine {
     client: u64,
     name: String,
     address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     db: Option<u32>,
@@ -102,6 +107,7 @@ struct AnyLine {
     name: Option<String>,
     #[serde(default)]
     address: String,
+    node: Option<String>,
     db: Option<u32>,
     command: Option<Vec<String>>,
     command_hex: Option<Vec<String>>,
@@ -322,6 +328,7 @@ impl AnyLine {
             client: self.client,
             name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
+            node: self.node,
             db: self.db.unwrap_or_default(),
             words: words(self.command.unwrap_or_default(), self.command_hex.as_deref())?,
             words_missing: self.command_missing,
@@ -351,6 +358,7 @@ impl AnyLine {
             client: self.client,
             name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
+            node: self.node,
             detail: self.detail,
             key,
         })
@@ -434,6 +442,7 @@ fn line(entry: &Entry) -> Line {
         client: entry.client,
         name: readable(&entry.name),
         address: entry.address.clone(),
+        node: entry.node.clone(),
         db: entry.db,
         ran: CommandFields {
             command_missing: entry.words_missing,
@@ -456,6 +465,7 @@ fn event_line(event: &Event) -> EventLine {
         client: event.client,
         name: readable(&event.name),
         address: event.address.clone(),
+        node: event.node.clone(),
         detail: event.detail.clone(),
         db: event.key.as_ref().map(|(db, _)| *db),
         key: event.key.as_ref().map(|(_, key)| readable(key)),
@@ -517,6 +527,7 @@ mod tests {
             client: 4,
             name: b"worker".to_vec(),
             address: "127.0.0.1:5".into(),
+            node: Some("127.0.0.1:7001".into()),
             db: 0,
             words: vec![b"SET".to_vec(), b"k\n".to_vec(), vec![0xff]],
             words_missing: 0,
@@ -533,6 +544,7 @@ mod tests {
         let text = String::from_utf8(exported(std::slice::from_ref(&item))).unwrap();
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#""command":["SET","k\n","\\xff"],"command_hex":["534554","6b0a","ff"]"#), "{text}");
+        assert!(text.contains(r#""address":"127.0.0.1:5","node":"127.0.0.1:7001","db":0"#), "{text}");
         assert!(text.contains(r#""reply":"OK","raw":"+OK\r\n","reply_length":5,"fault":null"#), "{text}");
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
@@ -566,7 +578,7 @@ mod tests {
             let (name, address) = (Vec::new(), String::new());
             let detail = String::from_utf8_lossy(key).into_owned();
             let (kind, key) = (EventKind::Evicted, Some((3, key.to_vec())));
-            Item::Event(Event { seq: 7, at: 1, real: 2, kind, client: 0, name, address, detail, key })
+            Item::Event(Event { seq: 7, at: 1, real: 2, kind, client: 0, name, address, node: None, detail, key })
         };
         let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];
         let text = String::from_utf8(exported(&items)).unwrap();
@@ -574,6 +586,21 @@ mod tests {
             text.contains(r#""event":"evicted","client":0,"#) && text.contains(r#""db":3,"key":"lock:a"}"#),
             "{text}"
         );
+        let mut read = Vec::new();
+        read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
+        assert_eq!(read, items);
+    }
+
+    #[test]
+    fn a_promotion_names_the_new_master_and_the_one_before() {
+        let line = r#"{"seq":7,"time_us":1,"event":"promoted","node":"10.0.0.2:7002","detail":"10.0.0.1:7001"}"#;
+        let mut items = Vec::new();
+        read_journal(line.as_bytes(), |item| items.push(item)).unwrap();
+        let Item::Event(event) = &items[0] else { panic!("{items:?}") };
+        assert_eq!((event.kind, event.detail.as_str()), (EventKind::Promoted, "10.0.0.1:7001"));
+        assert_eq!(event.node.as_deref(), Some("10.0.0.2:7002"));
+        let text = String::from_utf8(exported(&items)).unwrap();
+        assert!(text.contains(r#""node":"10.0.0.2:7002","detail":"10.0.0.1:7001"}"#), "{text}");
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
         assert_eq!(read, items);

@@ -171,6 +171,11 @@ impl Journal {
         self.note(kind, client, 0, at, detail);
     }
 
+    /// Records an event at a node of the deployment, unless the journal is off.
+    pub fn note_node_event(&self, kind: EventKind, node: &str, at: (i64, i64), detail: &str) {
+        self.note(kind, 0, 0, at, &[node, detail].into_iter().collect());
+    }
+
     /// Records that a key was evicted, unless the journal is off.
     pub fn note_eviction(&self, db: u32, key: &[u8], at: (i64, i64)) {
         self.note(EventKind::Evicted, 0, db, at, &[key].into_iter().collect());
@@ -220,7 +225,7 @@ impl Journal {
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Sets a client's address and name, from the next record on.
+    /// Sets a client's address, name and node, from the next record on.
     pub fn add_client(&self, client: u64, record: ClientRecord) {
         self.ring().add_client(client, record);
     }

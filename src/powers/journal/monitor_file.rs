@@ -121,6 +121,7 @@ impl MonitorFile {
             client: client.id,
             name: client.name.clone(),
             address,
+            node: None,
             db,
             words,
             words_missing: 0,

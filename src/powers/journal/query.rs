@@ -122,7 +122,8 @@ impl Query {
         if !self.pattern.is_any() {
             let NamedRequest { container, name, keys } = name_request(words);
             let (client, client_name) = (stored.record.client, stored.client_name());
-            if !self.pattern.matches(&CommandInfo { container, name, keys, client, client_name, db }) {
+            let node = stored.client_node().filter(|_| self.pattern.names_node()).cloned();
+            if !self.pattern.matches(&CommandInfo { container, name, keys, client, client_name, db, node }) {
                 return false;
             }
         }

@@ -1,10 +1,12 @@
 //! The journal's memory: a ring of records, and the clients that they are about.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::record::{NestedCommand, Payload, Record, RecordHeader};
+use crate::powers::node_info::NodeSnapshot;
 use crate::protocol::Words;
 
 /// Records are kept in chunks; the oldest chunk is dropped as a whole when there is no room for another.
@@ -61,12 +63,41 @@ struct KnownClient {
     address: String,
     /// Its names, each with the index of the first record that it holds for.
     names: Vec<(u64, Box<[u8]>)>,
+    /// The node that it is connected to, as it was from the record with this index on. Empty without a deployment.
+    nodes: Vec<(u64, NodeSnapshot)>,
 }
 
-/// A client's address and name.
+impl KnownClient {
+    /// Sets its name and its node, from the record with the index `next` on. Those that hold for no present record, of which
+    /// `oldest` is the first, are dropped.
+    fn update(&mut self, name: Vec<u8>, node: Option<NodeSnapshot>, oldest: u64, next: u64) {
+        if self.names.last().is_none_or(|(_, last)| **last != *name) {
+            put(&mut self.names, name.into(), oldest, next);
+        }
+        if let Some(node) = node
+            && self.nodes.last().is_none_or(|(_, last)| last.info != node.info)
+        {
+            put(&mut self.nodes, node, oldest, next);
+        }
+    }
+}
+
+fn put<T>(held: &mut Vec<(u64, T)>, value: T, oldest: u64, next: u64) {
+    let gone = held.iter().skip(1).take_while(|(from, _)| *from <= oldest).count();
+    held.drain(..gone);
+    held.push((next, value));
+}
+
+/// What held for the record with this index.
+fn at_record<T>(held: &[(u64, T)], index: u64) -> Option<&T> {
+    held.iter().rev().find(|(from, _)| *from <= index).map(|(_, value)| value)
+}
+
+/// A client's address and name, and the node that it is connected to, if there is a deployment.
 pub struct ClientRecord {
     pub address: String,
     pub name: Vec<u8>,
+    pub node: Option<NodeSnapshot>,
 }
 
 /// A decoded record in the ring.
@@ -199,7 +230,7 @@ impl Ring {
         freed
     }
 
-    /// Sets a client's address and name, from the next record on.
+    /// Sets a client's address, name and node, from the next record on.
     pub fn add_client(&mut self, client: u64, record: ClientRecord) {
         if self.clients.len() >= self.most_clients.max(FEW_CLIENTS) {
             self.forget_clients();
@@ -207,15 +238,12 @@ impl Ring {
         let (oldest, next) = (self.oldest(), self.written);
         let mut name = record.name;
         name.truncate(LONGEST_NAME);
-        let known =
-            self.clients.entry(client).or_insert_with(|| KnownClient { address: record.address, names: Vec::new() });
-        if known.names.last().is_some_and(|(_, last)| **last == *name) {
-            return;
-        }
-        // Names that hold for no present record are dropped.
-        let gone = known.names.iter().skip(1).take_while(|(from, _)| *from <= oldest).count();
-        known.names.drain(..gone);
-        known.names.push((next, name.into()));
+        let known = self.clients.entry(client).or_insert_with(|| KnownClient {
+            address: record.address,
+            names: Vec::new(),
+            nodes: Vec::new(),
+        });
+        known.update(name, record.node, oldest, next);
     }
 
     #[cfg(test)]
@@ -291,7 +319,20 @@ impl StoredRecord<'_> {
     /// The client's name at the time of the record.
     pub fn client_name(&self) -> &[u8] {
         let Some(known) = self.ring.clients.get(&self.record.client) else { return &[] };
-        known.names.iter().rev().find(|(from, _)| *from <= self.index).map(|(_, name)| &**name).unwrap_or_default()
+        at_record(&known.names, self.index).map(|name| &**name).unwrap_or_default()
+    }
+
+    /// The node that the client was connected to, as it was at the time of the record.
+    pub fn client_node(&self) -> Option<&NodeSnapshot> {
+        at_record(&self.ring.clients.get(&self.record.client)?.nodes, self.index)
+    }
+
+    /// The real address of the node that the record is about: the client's, or that of an event.
+    pub fn node(&self) -> Option<Cow<'_, str>> {
+        if self.record.event.is_some_and(EventKind::is_about_node) {
+            return self.record.words().get(0).map(|node| Cow::Owned(text(node)));
+        }
+        self.client_node().map(|node| Cow::Borrowed(node.info.address.as_str()))
     }
 
     pub fn address(&self) -> &str {
@@ -308,11 +349,14 @@ impl StoredRecord<'_> {
 
     fn event(&self, kind: EventKind) -> Event {
         let Record { seq, at, real, client, .. } = self.record;
-        let words: Vec<String> = self.record.words().iter().map(text).collect();
+        // In front of the detail, the record has the node.
+        let before = usize::from(kind.is_about_node());
+        let words: Vec<String> = self.record.words().iter().skip(before).map(text).collect();
         let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
         let key = (kind == EventKind::Evicted)
             .then(|| (self.record.db, self.record.words().get(0).unwrap_or_default().to_vec()));
-        Event { seq, at, real, kind, client, name, address, detail: words.join(" "), key }
+        let node = self.node().map(Cow::into_owned);
+        Event { seq, at, real, kind, client, name, address, node, detail: words.join(" "), key }
     }
 
     /// The whole entry.
@@ -331,6 +375,7 @@ impl StoredRecord<'_> {
             client,
             name: self.client_name().to_vec(),
             address: self.address().to_owned(),
+            node: self.node().map(Cow::into_owned),
             db,
             words: owned(kept.words()),
             words_missing: kept.words_missing,

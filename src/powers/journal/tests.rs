@@ -64,7 +64,7 @@ fn sent(client: u64, words: &str) -> Sent {
 }
 
 fn called(client: u64, name: &str) -> (u64, ClientRecord) {
-    (client, ClientRecord { address: format!("127.0.0.1:{client}"), name: name.as_bytes().to_vec() })
+    (client, ClientRecord { address: format!("127.0.0.1:{client}"), name: name.as_bytes().to_vec(), node: None })
 }
 
 prop_compose! {

@@ -26,9 +26,13 @@ impl Node {
         let _entered = self.main.enter();
         let listeners: Vec<_> = bound.iter().map(BoundAddress::listener).collect::<Result<_, _>>()?;
         self.serving.store(true, Ordering::SeqCst);
-        let tasks = listeners.into_iter().map(|listener| self.main.spawn(accept(listener, Arc::clone(self))));
+        // Who comes by a unix socket comes to the first node of a deployment.
+        let first = self.deployment.as_ref().and_then(|deployment| deployment.first());
+        let tasks =
+            listeners.into_iter().map(|listener| self.main.spawn(accept(listener, Arc::clone(self), first.clone())));
         *self.accept_tasks.lock_ignoring_poison() = tasks.map(|task| task.abort_handle()).collect();
-        Ok(())
+        drop(bound);
+        self.deployment.as_ref().map_or(Ok(()), |deployment| deployment.open(self))
     }
 
     /// Listens on the same addresses again, and accepts connections.
@@ -63,11 +67,13 @@ impl Node {
         self.serving.store(false, Ordering::SeqCst);
         self.accept_tasks.lock_ignoring_poison().drain(..).for_each(|task| task.abort());
         bound.iter_mut().for_each(BoundAddress::close);
+        self.deployment.iter().for_each(|deployment| deployment.close());
     }
 
     /// Stops accepting, and releases the ports.
     pub(in crate::server) fn release_ports(&self) {
         self.stop_accepting();
         self.bound.lock_ignoring_poison().clear();
+        self.deployment.iter().for_each(|deployment| deployment.release_ports());
     }
 }

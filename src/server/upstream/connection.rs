@@ -15,8 +15,10 @@ use bytes::{Buf, BytesMut};
 use tokio::io::ReadBuf;
 
 use super::Target;
+use super::membership::{AwaitedLook, Destination, Membership};
 use super::outgoing::Outgoing;
-use super::script_monitor::{AwaitedCalls, SeenAs};
+use super::requests::request_of;
+use super::script_monitor::{AwaitedCalls, ScriptMonitor, SeenAs};
 use crate::base::clock::{Alarm, Clock, real_micros};
 use crate::base::error::plain;
 use crate::clients::session::{Flow, Session, Signal, Wait};
@@ -24,7 +26,7 @@ use crate::clients::stats::add;
 use crate::engine::{
     Engine, Fibers, FollowedState, Own, PassedQueue, Replied, SpareCommands, WaitEnd, WaitProgress, Waiting,
 };
-use crate::protocol::{Dialect, Framer, Protocol, Reply, ReplyScanner};
+use crate::protocol::{Dialect, Framer, OwnedWords, Reply, ReplyScanner};
 use crate::server::node::{Node, Trouble};
 use crate::server::stream::Stream;
 use crate::server::tls_stream::{NO_TLS_HERE, is_tls_hello};
@@ -69,6 +71,10 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) node: Arc<Node>,
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<Target>,
+    /// The node of a deployment that the client is connected to.
+    pub(super) membership: Option<Box<Membership>>,
+    /// What tells what scripts did on the server, if it was asked for.
+    pub(super) script_monitor: Option<Arc<ScriptMonitor>>,
     pub(super) session: Box<Session>,
     client: Stream,
     server: Link,
@@ -108,7 +114,11 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) seen_as: SeenAs,
     /// A script that has its reply waits until MONITOR has shown what it called. Nothing more is read from the server.
     pub(super) awaited_calls: Option<Box<AwaitedCalls>>,
-    /// What the server has sent behind that reply.
+    /// A reply waits until the deployment was asked who is there. Nothing more is read from the server.
+    pub(super) awaited_look: Option<Box<AwaitedLook>>,
+    /// The deployment was asked for the reply that comes next.
+    pub(super) has_looked: bool,
+    /// What the server has sent behind the reply that waits.
     pub(super) unheard: Vec<u8>,
 }
 
@@ -134,14 +144,32 @@ pub(super) enum State {
 }
 
 impl ProxyConnection {
-    pub(in crate::server) fn new(node: Arc<Node>, target: Arc<Target>, session: Box<Session>, client: Stream) -> Self {
+    pub(in crate::server) fn new(
+        node: Arc<Node>,
+        destination: Destination,
+        session: Box<Session>,
+        client: Stream,
+    ) -> Self {
         let engine = Arc::clone(node.root());
+        let Destination { target, membership } = destination;
+        let script_monitor = match &membership {
+            Some(membership) => membership.member.script_monitor(&node),
+            None => node.script_monitor().cloned(),
+        };
         let connecting = Arc::clone(&target);
+        let place = membership.as_ref().map(|place| (Arc::clone(&place.front), Arc::clone(&place.member)));
         Self {
             node,
             engine,
-            server: Link::Connecting(Box::pin(async move { connecting.connect().await })),
+            server: Link::Connecting(Box::pin(async move {
+                match place {
+                    Some((front, member)) => front.connect(&member).await,
+                    None => connecting.connect().await,
+                }
+            })),
             target,
+            membership,
+            script_monitor,
             session,
             client,
             framer: Framer::new(Dialect::Redis),
@@ -166,6 +194,8 @@ impl ProxyConnection {
             delay: None,
             seen_as: SeenAs::default(),
             awaited_calls: None,
+            awaited_look: None,
+            has_looked: false,
             unheard: Vec::new(),
         }
     }
@@ -185,10 +215,9 @@ impl ProxyConnection {
 
     /// Sends a command of the proxy itself, whose reply the client does not see.
     pub(super) fn send_own(&mut self, own: Own, words: &[&[u8]], scratch: &mut Scratch) {
-        let bulks = words.iter().map(|word| Reply::bulk(word.to_vec())).collect();
-        let mut request = Vec::new();
-        Reply::Array(bulks).write(Protocol::Resp2, &mut request);
-        self.to_server.push(&request, &mut scratch.spare);
+        let mut request = OwnedWords::default();
+        words.iter().for_each(|word| request.push(word));
+        self.to_server.push(&request_of(request.as_words()), &mut scratch.spare);
         self.passed.push_own(own);
     }
 
@@ -213,6 +242,9 @@ impl ProxyConnection {
             match connecting.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(stream)) => {
+                    if let Some(membership) = &mut self.membership {
+                        membership.connected(stream.local_address(), self.session.client.peer());
+                    }
                     self.server = Link::Open(stream);
                     self.begin(scratch);
                 }
@@ -230,6 +262,7 @@ impl ProxyConnection {
         loop {
             let mut has_moved = false;
             self.poll_calls(cx, scratch);
+            self.poll_look(cx, scratch);
             // To the client.
             let flushed = match &mut self.to_client.poll_flush(&mut self.client, cx, &mut scratch.spare) {
                 Poll::Ready(Ok(())) => true,
@@ -259,7 +292,7 @@ impl ProxyConnection {
                 State::Open => {}
             }
             // From the server.
-            if self.to_client.len() < MOST_UNWRITTEN && !self.awaits_calls() {
+            if self.to_client.len() < MOST_UNWRITTEN && !self.awaits() && !self.is_cut_off() {
                 let mut buffer = ReadBuf::new(&mut scratch.input);
                 let Link::Open(server) = &mut self.server else { return Poll::Pending };
                 match server.poll_read(cx, &mut buffer) {
@@ -319,6 +352,19 @@ impl ProxyConnection {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Whether a reply waits, and nothing is heard behind it.
+    pub(super) fn awaits(&self) -> bool {
+        self.awaits_calls() || self.awaited_look.is_some()
+    }
+
+    /// Whether the client is cut off from its node, so that nothing from there may reach it. What the proxy itself has asked
+    /// is heard: a command of the test powers may wait for it.
+    fn is_cut_off(&mut self) -> bool {
+        self.membership.is_some()
+            && self.engine.instance.is_cut_off(&self.session)
+            && !matches!(self.passed.front_mut(), Some(Waiting::Own(_)))
     }
 
     /// Bytes from the client.
@@ -411,6 +457,10 @@ impl ProxyConnection {
     /// The server has closed its side, or the connection to it broke. The client's connection ends in the same way.
     fn server_has_ended(&mut self, error: Option<io::Error>, scratch: &mut Scratch) {
         let waiting = self.passed.len();
+        if let Some(membership) = &self.membership {
+            // It may be no master any more, or gone.
+            membership.front.doubt();
+        }
         let is_expected = self.passed.is_empty() || self.client_has_ended || self.is_raw == Raw::All;
         if !is_expected || error.is_some() {
             let how = error.as_ref().map_or("has closed the connection".to_owned(), |error| {
@@ -419,9 +469,9 @@ impl ProxyConnection {
             let commands = if waiting == 1 { "1 command has".to_owned() } else { format!("{waiting} commands have") };
             self.log(Trouble::Ended, &format!("{how}; {commands} no reply"));
         }
-        // A part of a reply that was held back passes as it would have without us.
+        // A part of a reply that was held back passes as it would have without us, unless there may be addresses in it.
         let reply = std::mem::take(&mut self.reply);
-        if self.holds_reply() {
+        if self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         let is_reset = error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
@@ -431,7 +481,8 @@ impl ProxyConnection {
     /// Nobody will know whether the commands have run that have no reply.
     pub(super) fn forget_passed(&mut self) {
         let now = real_micros();
-        let mut known = self.awaited_calls.take().map(|awaited| awaited.reply);
+        let looked_up = self.awaited_look.take().map(|awaited| awaited.reply);
+        let mut known = self.awaited_calls.take().map(|awaited| awaited.reply).or(looked_up);
         while let Some(waiting) = self.passed.pop() {
             if let Waiting::Command(mut command) = waiting {
                 let unanswered = if self.has_quit { Replied::NeverRan } else { Replied::Unknown };

@@ -9,13 +9,13 @@ use redis_protocol::resp2::types::OwnedFrame;
 use tokio::io::ReadBuf;
 use tokio::runtime::Handle;
 
-use super::Target;
+use super::{DeploymentFront, Target};
 use crate::engine::Wipe;
 use crate::protocol::{Protocol, Reply};
 use crate::server::stream::Stream;
 
 /// The longest reply that is read.
-const MOST: usize = 1 << 20;
+const MOST: usize = 16 << 20;
 
 /// A connection to a server on which one command follows the other.
 pub(super) struct ControlConnection {
@@ -83,16 +83,33 @@ pub(in crate::server) fn wipe_from(target: &Arc<Target>, events: &Handle) -> Wip
     let (target, events) = (Arc::clone(target), events.clone());
     Box::new(move || {
         let target = Arc::clone(&target);
+        let wiping = events.spawn(async move { wipe(&target).await });
+        Box::pin(async move { wiping.await.map_err(|error| error.to_string())? })
+    })
+}
+
+/// The same for all masters of a deployment.
+pub(in crate::server) fn wipe_all_from(front: &Arc<DeploymentFront>, events: &Handle) -> Wipe {
+    let (front, events) = (Arc::clone(front), events.clone());
+    Box::new(move || {
+        let front = Arc::clone(&front);
         let wiping = events.spawn(async move {
-            let mut connection = ControlConnection::open(&target).await?;
-            connection.run(&[b"FLUSHALL"]).await?;
-            connection.run(&[b"SCRIPT", b"FLUSH"]).await?;
-            match connection.run(&[b"FUNCTION", b"FLUSH"]).await {
-                // Redis has functions since 7.0.
-                Err(reason) if reason.contains("unknown command") => Ok(()),
-                ended => ended.map(drop),
+            for master in front.masters() {
+                wipe(&master.target()).await?;
             }
+            Ok(())
         });
         Box::pin(async move { wiping.await.map_err(|error| error.to_string())? })
     })
+}
+
+async fn wipe(target: &Target) -> Result<(), String> {
+    let mut connection = ControlConnection::open(target).await?;
+    connection.run(&[b"FLUSHALL"]).await?;
+    connection.run(&[b"SCRIPT", b"FLUSH"]).await?;
+    match connection.run(&[b"FUNCTION", b"FLUSH"]).await {
+        // Redis has functions since 7.0.
+        Err(reason) if reason.contains("unknown command") => Ok(()),
+        ended => ended.map(drop),
+    }
 }

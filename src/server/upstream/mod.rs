@@ -7,6 +7,8 @@
 
 mod connection;
 mod control;
+mod deployment;
+mod membership;
 mod outgoing;
 mod replies;
 mod requests;
@@ -14,6 +16,9 @@ mod script_monitor;
 mod target;
 
 pub(super) use connection::ProxyConnection;
-pub(super) use control::wipe_from;
+pub(super) use control::{wipe_all_from, wipe_from};
+pub(crate) use deployment::Entrances;
+pub(super) use deployment::{DeploymentFront, DeploymentSettings, Member, PortPool, PortRange};
+pub(super) use membership::Destination;
 pub(super) use script_monitor::ScriptMonitor;
 pub(super) use target::{Target, TargetSettings};

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::connection::{ProxyConnection, Raw, Scratch};
+use super::membership::Rewritten;
 use crate::base::clock::real_micros;
 use crate::clients::session::Wait;
 use crate::engine::{Follows, Heard, Own, Replied, WaitEnd, Waiting, is_error};
@@ -24,21 +25,23 @@ impl ProxyConnection {
         // Where the bytes begin that pass with the next ones, and where the next reply begins or goes on.
         let (mut begin, mut at) = (0, 0);
         while at < data.len() && self.is_raw != Raw::All {
-            if self.awaits_calls() {
-                // What is behind the reply of a script passes behind it.
+            if self.awaits() {
+                // What is behind a reply that waits passes behind it.
                 self.unheard.extend_from_slice(&data[at..]);
                 begin = data.len();
                 break;
             }
             let is_begun = self.scanner.is_partial();
+            let first = if is_begun { self.reply.first().copied().unwrap_or_default() } else { data[at] };
             match self.scanner.next(&data[at..]) {
                 Ok(Some(length)) => {
                     let piece = &data[at..at + length];
                     at += length;
-                    if !is_begun && self.is_plain_reply(piece) {
+                    let is_checked = self.membership.is_some() && self.may_have_addresses(first);
+                    if !is_begun && !is_checked && self.is_plain_reply(piece) {
                         continue;
                     }
-                    let holds = self.holds_reply();
+                    let holds = is_checked || self.is_for_somebody_else();
                     if holds {
                         self.to_client.push(&data[begin..at - length], &mut scratch.spare);
                         begin = at;
@@ -49,7 +52,7 @@ impl ProxyConnection {
                     }
                     if is_begun {
                         let mut whole = std::mem::take(&mut self.reply);
-                        self.keep(&mut whole, piece);
+                        self.keep(&mut whole, piece, holds);
                         self.end_reply(&whole, holds, now, scratch);
                         whole.clear();
                         self.reply = whole;
@@ -58,12 +61,13 @@ impl ProxyConnection {
                     }
                 }
                 Ok(None) => {
-                    if self.holds_reply() {
+                    let holds = self.holds_reply(first);
+                    if holds {
                         self.to_client.push(&data[begin..at], &mut scratch.spare);
                         begin = data.len();
                     }
                     let mut reply = std::mem::take(&mut self.reply);
-                    self.keep(&mut reply, &data[at..]);
+                    self.keep(&mut reply, &data[at..], holds);
                     self.reply = reply;
                     at = data.len();
                 }
@@ -105,8 +109,17 @@ impl ProxyConnection {
         true
     }
 
-    /// Whether the bytes of the next reply do not pass as they come.
-    pub(super) fn holds_reply(&mut self) -> bool {
+    /// Whether the bytes of the next reply, which begins with this one, do not pass as they come.
+    #[inline]
+    pub(super) fn holds_reply(&mut self, first: u8) -> bool {
+        if self.membership.is_some() && self.may_have_addresses(first) {
+            return true;
+        }
+        self.is_for_somebody_else()
+    }
+
+    /// Whether the first reply goes through the stages, or to this program itself, instead of straight to the client.
+    pub(super) fn is_for_somebody_else(&mut self) -> bool {
         match self.passed.front_mut() {
             Some(Waiting::Own(_)) => true,
             Some(Waiting::Command(command)) => command.is_intercepted || command.is_monitored,
@@ -115,9 +128,9 @@ impl ProxyConnection {
     }
 
     /// Keeps as much of a reply as will be needed of it.
-    fn keep(&mut self, kept: &mut Vec<u8>, piece: &[u8]) {
+    fn keep(&mut self, kept: &mut Vec<u8>, piece: &[u8], holds: bool) {
         let most = match self.passed.front_mut() {
-            Some(Waiting::Command(command)) if command.is_intercepted || command.is_monitored => usize::MAX,
+            _ if holds => usize::MAX,
             Some(Waiting::Command(_)) => MOST_RECORDED,
             _ => HEAD,
         };
@@ -134,9 +147,20 @@ impl ProxyConnection {
         let may_be_message = self.state.hears_messages() || reply.first() == Some(&b'>');
         if may_be_message && self.state.hear(reply, first) == Heard::Message {
             if holds {
-                self.to_client.push(reply, &mut scratch.spare);
+                let rewritten = self.message_with_local_addresses(reply);
+                self.to_client.push(rewritten.as_deref().unwrap_or(reply), &mut scratch.spare);
             }
             return;
+        }
+        let rewritten = match self.with_local_addresses(reply) {
+            Rewritten::Unchanged => None,
+            Rewritten::Changed(rewritten) => Some(rewritten),
+            Rewritten::Unknown => return,
+        };
+        let reply = rewritten.as_deref().unwrap_or(reply);
+        if holds && !self.is_for_somebody_else() {
+            // It was held only for its addresses.
+            self.to_client.push(reply, &mut scratch.spare);
         }
         match self.passed.front_mut() {
             // Nobody asked: the server says why it closes the connection.
@@ -179,6 +203,7 @@ impl ProxyConnection {
         if self.wait_for_calls(reply, now) {
             return;
         }
+        self.note_promotion(reply);
         let Some(Waiting::Command(mut command)) = self.passed.pop() else { return };
         if command.is_intercepted && self.session.in_flight.trace.is_open() {
             let seq = self.engine.instance.control.journal.next();
@@ -231,7 +256,7 @@ impl ProxyConnection {
             "it sends what is no reply; from now on all bytes of this client pass, unseen by journal, faults and gates",
         );
         let reply = std::mem::take(&mut self.reply);
-        if self.holds_reply() {
+        if self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         self.is_raw = Raw::All;

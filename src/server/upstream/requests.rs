@@ -8,9 +8,10 @@ use crate::base::clock::real_micros;
 use crate::base::error::CommandError;
 use crate::clients::session::{Flow, Replies, Wait};
 use crate::clients::stats::add;
+use crate::engine::addresses::AddressKind;
 use crate::engine::{Follows, Own, PassedCommand, Replied, Resolved, Turn, replies_after};
 use crate::powers::{Hook, HookPath};
-use crate::protocol::{Limits, Reply, ReplyScanner, Words};
+use crate::protocol::{Limits, Protocol, Reply, ReplyScanner, Words};
 use crate::spec::{CommandKind, CommandSpec, Group};
 
 /// What becomes of one request.
@@ -73,15 +74,25 @@ impl ProxyConnection {
                 }
             };
             let request = &data[used..used + framed.length()];
+            // The same request, if it names nodes by local addresses.
+            let mut rewritten = None;
             let course = if framed.is_empty() {
                 Course::Pass
             } else {
                 let words = framer.words(framed, &data[used..]);
+                if self.membership.is_some() {
+                    rewritten = self.with_real_addresses(words).map(|words| request_of(words.as_words()));
+                }
                 self.course(Request { words, resolved: self.engine.resolve(words), read_at }, request, scratch)
             };
             match course {
                 Course::Pass => {
                     passed += u64::from(!framed.is_empty());
+                    if let Some(rewritten) = rewritten {
+                        self.to_server.push(&data[begin..used], &mut scratch.spare);
+                        self.to_server.push(&rewritten, &mut scratch.spare);
+                        begin = used + framed.length();
+                    }
                     used += framed.length();
                 }
                 Course::Hold => {
@@ -104,9 +115,12 @@ impl ProxyConnection {
                 }
                 Course::PassAlone { has_reply } => {
                     passed += 1;
-                    used += framed.length();
-                    self.to_server.push(&data[begin..used], &mut scratch.spare);
-                    begin = used;
+                    let end = used + framed.length();
+                    let passing = if rewritten.is_some() { &data[begin..used] } else { &data[begin..end] };
+                    self.to_server.push(passing, &mut scratch.spare);
+                    self.to_server.push(rewritten.as_deref().unwrap_or_default(), &mut scratch.spare);
+                    used = end;
+                    begin = end;
                     if !has_reply {
                         self.end_command(&[], real_micros(), scratch);
                     }
@@ -344,7 +358,14 @@ impl ProxyConnection {
         match resolved {
             Ok(resolved) => self.engine.follows(resolved),
             Err(_) => words.get(0).map_or(Follows::Nothing, |name| {
-                Follows::of(&String::from_utf8_lossy(&name[..name.len().min(32)]).to_ascii_lowercase())
+                let lower = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(32)]).to_ascii_lowercase();
+                let name = lower(name);
+                if self.membership.is_some() && name == "sentinel" {
+                    // Only Sentinels have this command.
+                    let full = format!("{name}|{}", lower(words.get(1).unwrap_or_default()));
+                    return AddressKind::of(&full).map_or(Follows::Nothing, Follows::Addresses);
+                }
+                Follows::of(&name)
             }),
         }
     }
@@ -372,4 +393,11 @@ impl ProxyConnection {
         }
         has_reply
     }
+}
+
+/// A request as bytes.
+pub(super) fn request_of(words: Words<'_>) -> Vec<u8> {
+    let mut request = Vec::new();
+    Reply::Array(words.iter().map(|word| Reply::bulk(word.to_vec())).collect()).write(Protocol::Resp2, &mut request);
+    request
 }

@@ -56,19 +56,23 @@ pub(in crate::server) struct ScriptMonitor {
 }
 
 impl ScriptMonitor {
-    /// Starts, if that was asked for.
-    pub(in crate::server) fn start(target: &Arc<Target>, engine: &Engine, events: &Handle) -> Option<Arc<Self>> {
+    /// Starts, if that was asked for. `target` says where the server is now.
+    pub(in crate::server) fn start(
+        target: impl Fn() -> Arc<Target> + Send + 'static,
+        engine: &Engine,
+        events: &Handle,
+    ) -> Option<Arc<Self>> {
         engine.instance.upstream.as_ref().filter(|upstream| upstream.monitors_scripts)?;
         let (askers, asked) = mpsc::unbounded_channel();
         let monitor = Arc::new(Self {
             scripts: Mutex::default(),
             is_on: AtomicBool::new(false),
             askers,
-            address: target.address(),
+            address: target().address(),
             table: engine.table.clone(),
             log: Arc::clone(&engine.instance.log),
         });
-        events.spawn(Arc::clone(&monitor).run(Arc::clone(target), asked));
+        events.spawn(Arc::clone(&monitor).run(target, asked));
         Some(monitor)
     }
 
@@ -105,10 +109,10 @@ impl ScriptMonitor {
         self.log.warn(format!("Upstream {}: {text}", self.address));
     }
 
-    async fn run(self: Arc<Self>, target: Arc<Target>, mut asked: UnboundedReceiver<Asker>) {
+    async fn run(self: Arc<Self>, target: impl Fn() -> Arc<Target>, mut asked: UnboundedReceiver<Asker>) {
         let mut last_reason = String::new();
         loop {
-            match self.begin(&target).await {
+            match self.begin(&target()).await {
                 Ok(mut feed) => {
                     self.is_on.store(true, Ordering::Relaxed);
                     self.log.notice(format!(
@@ -264,7 +268,7 @@ impl ProxyConnection {
     /// Whether MONITOR is to tell what a request does. If so, all commands before it have their replies.
     #[inline]
     pub(super) fn monitoring(&mut self, request: &Request<'_>, scratch: &mut Scratch) -> Monitoring {
-        match self.node.script_monitor().map(|monitor| monitor.is_on()) {
+        match self.script_monitor.as_ref().map(|monitor| monitor.is_on()) {
             None => Monitoring::Off,
             Some(is_on) => self.monitoring_of(request, is_on, scratch),
         }
@@ -327,7 +331,7 @@ impl ProxyConnection {
     /// A command passes now. `is_monitored`: MONITOR is to tell what it does.
     pub(super) fn begin_monitoring(&self, is_monitored: bool) {
         if let (true, Some(monitor), SeenAs::Address(address)) =
-            (is_monitored, self.node.script_monitor(), &self.seen_as)
+            (is_monitored, self.script_monitor.clone(), &self.seen_as)
         {
             monitor.scripts().watch(address);
         }
@@ -335,7 +339,7 @@ impl ProxyConnection {
 
     /// Nothing of the client's scripts is to be told any more.
     pub(super) fn end_monitoring(&self) {
-        if let (Some(monitor), SeenAs::Address(address)) = (self.node.script_monitor(), &self.seen_as) {
+        if let (Some(monitor), SeenAs::Address(address)) = (self.script_monitor.clone(), &self.seen_as) {
             monitor.scripts().forget(address);
         }
     }
@@ -351,7 +355,7 @@ impl ProxyConnection {
         if !std::mem::take(&mut command.is_monitored) {
             return false;
         }
-        let Some(monitor) = self.node.script_monitor() else { return false };
+        let Some(monitor) = self.script_monitor.clone() else { return false };
         let awaited = AwaitedCalls { reply: reply.to_vec(), arrived: now, feed: monitor.catch_up() };
         self.awaited_calls = Some(Box::new(awaited));
         true
@@ -366,7 +370,7 @@ impl ProxyConnection {
         self.engine.begin_batch(&mut self.session, &mut scratch.fibers);
         let mut is_intercepted = false;
         if let (Some(Waiting::Command(command)), Some(monitor), SeenAs::Address(address)) =
-            (self.passed.front_mut(), self.node.script_monitor(), &self.seen_as)
+            (self.passed.front_mut(), self.script_monitor.clone(), &self.seen_as)
         {
             is_intercepted = command.is_intercepted;
             let requests = self.engine.scripts_of(&self.session, command);

@@ -55,12 +55,18 @@ impl TargetSettings {
         }
     }
 
+    /// The same for a server without TLS.
+    pub fn without_tls(&self) -> Self {
+        Self { tls: ClientSettings::default(), sni: None, ..self.clone() }
+    }
+
     fn sets_tls(&self) -> bool {
         self.tls != ClientSettings::default() || self.sni.is_some()
     }
 }
 
 /// A real server: where it is, and who connects to it.
+#[derive(Clone)]
 pub(in crate::server) struct Target {
     address: Address,
     user: Option<Vec<u8>>,
@@ -71,13 +77,17 @@ pub(in crate::server) struct Target {
     keepalive: u32,
 }
 
+#[derive(Clone)]
 enum Address {
     Port { host: String, port: u16 },
     Socket(PathBuf),
 }
 
+#[derive(Clone)]
 struct Tls {
     name: ServerName<'static>,
+    /// Whether that name was asked for, whatever the host is.
+    is_named: bool,
     credentials: ClientCredentials,
     is_insecure: bool,
 }
@@ -85,12 +95,18 @@ struct Tls {
 impl Target {
     /// Reads a URL, and the files that the settings name if it asks for TLS. The error never shows the password.
     pub fn new(url: &str, settings: &TargetSettings) -> Result<Self, String> {
-        let parsed = Url::parse(url).map_err(|reason| format!("{}: {reason}", without_secrets(url)))?;
+        Self::with_default_port(url, settings, DEFAULT_PORT)
+    }
+
+    /// The same with another port for a URL that has none.
+    pub fn with_default_port(url: &str, settings: &TargetSettings, port: u16) -> Result<Self, String> {
+        let parsed = Url::parse(url, port).map_err(|reason| format!("{}: {reason}", without_secrets(url)))?;
         let tls = match &parsed.address {
             Address::Port { host, .. } if parsed.is_tls => {
                 let name = server_name(settings.sni.as_ref().unwrap_or(host))?;
                 let is_insecure = settings.tls.checks == Checks::Nothing;
-                Some(Tls { name, credentials: settings.tls.load()?, is_insecure })
+                let is_named = settings.sni.is_some();
+                Some(Tls { name, is_named, credentials: settings.tls.load()?, is_insecure })
             }
             _ if settings.sets_tls() => {
                 let url = without_secrets(url);
@@ -100,6 +116,43 @@ impl Target {
         };
         let Url { address, user, password, database, .. } = parsed;
         Ok(Self { address, user, password, database, tls, timeout: settings.timeout, keepalive: settings.keepalive })
+    }
+
+    /// Another server, with which everything but its place is the same.
+    pub fn at(&self, host: &str, port: u16) -> Self {
+        let mut other = Self { address: Address::Port { host: host.to_owned(), port }, ..self.clone() };
+        if let Some(tls) = &mut other.tls
+            && !tls.is_named
+            && let Ok(name) = server_name(host)
+        {
+            tls.name = name;
+        }
+        other
+    }
+
+    /// The same server with another user and password. An empty password means none.
+    pub fn with_login(self, user: &[u8], password: &[u8]) -> Result<Self, String> {
+        if password.is_empty() && !user.is_empty() {
+            return Err("there is a user without a password".to_owned());
+        }
+        let said = |text: &[u8]| Some(text.to_vec()).filter(|text| !text.is_empty());
+        Ok(Self { user: said(user), password: said(password), ..self })
+    }
+
+    /// The host, or the path of the socket.
+    pub fn host(&self) -> &str {
+        match &self.address {
+            Address::Port { host, .. } => host,
+            Address::Socket(path) => path.to_str().unwrap_or_default(),
+        }
+    }
+
+    /// The port; 0 for a socket.
+    pub fn port(&self) -> u16 {
+        match &self.address {
+            Address::Port { port, .. } => *port,
+            Address::Socket(_) => 0,
+        }
     }
 
     /// Host and port, or the path of the socket.
@@ -282,12 +335,12 @@ struct Url {
 const SCHEMES: &str = "a URL begins with redis://, rediss:// or unix:";
 
 impl Url {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let (scheme, rest) = text.split_once(':').ok_or(SCHEMES)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut url = match scheme.to_ascii_lowercase().as_str() {
-            "redis" | "valkey" => Self::of_server(rest, false)?,
-            "rediss" | "valkeys" => Self::of_server(rest, true)?,
+            "redis" | "valkey" => Self::of_server(rest, false, default_port)?,
+            "rediss" | "valkeys" => Self::of_server(rest, true, default_port)?,
             "unix" | "redis+unix" => Self::of_socket(rest)?,
             _ => return Err(SCHEMES.to_owned()),
         };
@@ -314,7 +367,7 @@ impl Url {
         Self { address, is_tls: false, user: None, password: None, database: None }
     }
 
-    fn of_server(rest: &str, is_tls: bool) -> Result<Self, String> {
+    fn of_server(rest: &str, is_tls: bool, default_port: u16) -> Result<Self, String> {
         let rest = rest.strip_prefix("//").ok_or("// is missing behind the scheme")?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (secrets, place) = match authority.rsplit_once('@') {
@@ -345,7 +398,7 @@ impl Url {
             return Err(format!("'{}' is no host", host.escape_debug()));
         }
         let port = match port.strip_prefix(':') {
-            None if port.is_empty() => DEFAULT_PORT,
+            None if port.is_empty() => default_port,
             None => return Err("there is more than a port behind the host".to_owned()),
             // It is not quoted: it is the password of a URL that lacks its @.
             Some(digits) => unsigned(digits).filter(|&port| port > 0).ok_or("a port is a number from 1 to 65535")?,

@@ -1,6 +1,6 @@
 //! Journals to report of.
 
-use redouble::internals::{Auditor, Item, Scope, audit, auditor, command_table, journal_of};
+use redouble::internals::{Auditor, Item, Scope, audit, auditor, command_table, journal_of, read_journal};
 use redouble::{Code, EffectOrder, Entry, Outcome, Server};
 
 use crate::story::until_closed;
@@ -96,6 +96,7 @@ pub fn long(count: u64) -> Journals {
             client,
             name: format!("worker-{client}").into_bytes(),
             address: format!("127.0.0.1:{}", 40_000 + client),
+            node: None,
             db: 0,
             words: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
             words_missing: 0,
@@ -109,6 +110,19 @@ pub fn long(count: u64) -> Journals {
             are_children_unknown: false,
         })));
     }
+    vec![(1, items)]
+}
+
+/// A lock that two clients have, each on another node, because the first one's was replaced while a third waited.
+pub fn failover() -> Journals {
+    let lines = [
+        r#"{"seq":1,"time_us":1700000000000000,"client":1,"name":"one","node":"10.0.0.1:7001","command":["SET","lock","a","NX","PX","9000"],"raw":"+OK\r\n"}"#,
+        r#"{"seq":2,"time_us":1700000000050000,"client":2,"name":"two","node":"10.0.0.1:7001","command":["SET","lock","b","NX","PX","9000"],"raw":"$-1\r\n"}"#,
+        r#"{"seq":3,"time_us":1700000000100000,"event":"promoted","node":"10.0.0.2:7002","detail":"10.0.0.1:7001"}"#,
+        r#"{"seq":4,"time_us":1700000000200000,"client":3,"name":"three","node":"10.0.0.2:7002","command":["SET","lock","c","NX","PX","9000"],"raw":"+OK\r\n"}"#,
+    ];
+    let mut items = Vec::new();
+    read_journal(lines.join("\n").as_bytes(), |item| items.push(item)).expect("lines of a journal");
     vec![(1, items)]
 }
 

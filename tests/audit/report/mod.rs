@@ -5,10 +5,10 @@ mod journals;
 mod page;
 
 use redouble::Code;
-use redouble::internals::{report_html, report_text};
+use redouble::internals::{Scope, audit, auditor, command_table, report_html, report_text};
 use serde_json::Value;
 
-use journals::{Journals, audited, hostile, long, race};
+use journals::{Journals, audited, failover, hostile, long, race};
 
 fn page(journals: &Journals) -> String {
     report_html(journals, &audited(journals))
@@ -51,6 +51,21 @@ fn the_page_has_all_that_happened_and_all_that_was_found() {
     let lost: Vec<_> = stretches.iter().filter(|stretch| !stretch["lost"].is_null()).collect();
     assert_eq!(lost.len(), 1);
     assert_eq!((lost[0]["client"].as_u64(), lost[0]["lost"][1].as_str()), (Some(1), Some("C2 deleted it")));
+}
+
+#[test]
+fn nodes_stand_at_their_clients_and_a_promotion_is_marked() {
+    let journals = failover();
+    let auditor = audit(failover(), auditor(Scope::default(), command_table()).with_timeline());
+    let data = data(&report_html(&journals, &auditor));
+    let nodes: Vec<_> = data["clients"].as_array().unwrap().iter().map(|client| client["node"].as_str()).collect();
+    assert_eq!(nodes, [Some("10.0.0.1:7001"), Some("10.0.0.1:7001"), Some("10.0.0.2:7002")]);
+    let moments = data["moments"].as_array().unwrap();
+    let promoted = moments.iter().find(|moment| moment["event"] == "promoted").expect("the promotion");
+    assert_eq!((promoted["node"].as_str(), promoted["line"].as_str()), (Some("10.0.0.2:7002"), Some("10.0.0.1:7001")));
+    let text = report_text(&journals, &auditor, false);
+    assert!(text.contains("10.0.0.2:7002 is master now instead of 10.0.0.1:7001"), "{text}");
+    assert!(text.lines().any(|line| line.contains("10.0.0.1:7001") && line.contains("   10.0.0.2:7002")), "{text}");
 }
 
 #[test]

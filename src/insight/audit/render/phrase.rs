@@ -22,11 +22,11 @@ pub fn lock_place(space: &str, finding: &Finding) -> String {
     place
 }
 
-/// A command of the evidence: its client, what it shows, and the command itself.
+/// A command of the evidence: its client and node, what it shows, and the command itself.
 pub fn evidence_line(evidence: &Evidence) -> String {
     let source = &evidence.source;
     let (what, command) = (printable(&evidence.what), printable(&source.line));
-    let actor = source.display_name();
+    let actor = source.placed_name();
     let actor = printable(&actor);
     // An event stands in parentheses, and `what` says the same.
     match (source.client == 0, command.starts_with('(')) {
@@ -50,12 +50,34 @@ pub fn date_and_time(micros: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::insight::audit::finding::JournalRef;
 
     #[test]
     fn times_are_told_in_utc() {
         assert_eq!(date_and_time(1_700_000_000_250_999), "2023-11-14T22:13:20.250Z");
         assert_eq!(date_and_time(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_command_is_told_with_its_node_if_it_has_one() {
+        let source = |node: Option<&str>| JournalRef {
+            server: 1,
+            seq: 3,
+            at: 0,
+            real: 0,
+            earliest: 0,
+            place: 3,
+            node: node.map(Arc::from),
+            client: 7,
+            name: "worker".into(),
+            line: "GET lock".into(),
+        };
+        let line = |node: Option<&str>| evidence_line(&source(node).shows("read it"));
+        assert_eq!(line(None), "worker (client 7) read it: GET lock");
+        assert_eq!(line(Some("10.0.0.1:7001")), "worker (client 7) on 10.0.0.1:7001 read it: GET lock");
     }
 
     #[test]

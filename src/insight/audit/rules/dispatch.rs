@@ -3,6 +3,7 @@
 use super::clocks::{self, ClocksState};
 use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
+use super::failover::{self, FailoverState};
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
@@ -25,6 +26,7 @@ pub struct RuleState {
     waiting: WaitingState,
     renewal: RenewalState,
     order: OrderState,
+    failover: FailoverState,
 }
 
 /// What the rules remember beyond one lock.
@@ -57,5 +59,6 @@ pub fn observe(
     renewal::observe(context, &mut state.renewal, event);
     waiting::observe(context, &mut state.waiting, event);
     order::observe(context, &mut state.order, &mut global.order, event);
+    failover::observe(context, &mut state.failover, event);
     redlock::observe(context, &mut global.redlock, event);
 }

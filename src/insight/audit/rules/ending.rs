@@ -78,6 +78,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
                 abandoned.hold.token == token && !abandoned.hold.is_certain
             });
         }
+        LockEvent::ConnectionClosed { hold } if context.lock.holds[hold].failover.is_some() => {}
         LockEvent::ConnectionClosed { hold } => closed(context, state, renewal, hold),
         LockEvent::Flushed { hold, cause } => flushed(context, state, hold, cause),
         LockEvent::KeyVanished { cause: VanishCause::Expired } => {
@@ -94,6 +95,8 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
             report_abandoned(context, state, "until the end", |abandoned| !abandoned.hold.is_over(at, real));
         }
         LockEvent::Doubted => *state = EndingState::default(),
+        // The node has closed the connections.
+        LockEvent::FailedOver => state.abandoned.retain(|abandoned| abandoned.closed.is_none()),
         LockEvent::Read { value: None } => {}
     }
 }

@@ -219,6 +219,10 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8]) 
             evidence.push(source.shows("evicted the lock while it was held"));
             "although the server had evicted it".to_owned()
         }
+        (None, HoldStatus::FailedOver(source)) => {
+            evidence.push(source.shows("had not got the lock"));
+            "although the node that had it was replaced".to_owned()
+        }
         (None, HoldStatus::Held | HoldStatus::Vanished) => return,
     };
     let other = context.lock.holder().filter(|other| !other.client.is_same_connection(&actor)).cloned();
@@ -261,7 +265,7 @@ fn certainty(
     let is_meant = match &hold.status {
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => is_by_other_program(context, hold, source),
         HoldStatus::Flushed(_) => false,
-        HoldStatus::Evicted(_) => true,
+        HoldStatus::Evicted(_) | HoldStatus::FailedOver(_) => true,
         HoldStatus::Held | HoldStatus::Vanished => state.releases > 0,
     };
     if is_meant && !may_be_others { Severity::Error } else { Severity::Warning }

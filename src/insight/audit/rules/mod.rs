@@ -9,6 +9,7 @@ mod clocks;
 mod dispatch;
 mod ending;
 mod expiry;
+mod failover;
 mod lateness;
 mod order;
 mod ownership;

@@ -106,7 +106,7 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
         HoldStatus::Flushed(flush) => {
             (other.client.same_program_as(&flush.source) != SameProgram::Yes).then_some(Severity::Warning)
         }
-        HoldStatus::Evicted(_) => Some(Severity::Error),
+        HoldStatus::Evicted(_) | HoldStatus::FailedOver(_) => Some(Severity::Error),
         // The lock may have expired.
         HoldStatus::Vanished if other.is_deadline_unknown => None,
         HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
@@ -148,6 +148,10 @@ fn report_two_holders(
         HoldStatus::Evicted(source) => {
             evidence.push(source.shows("evicted the lock while it was held"));
             ", because the server had evicted it".to_owned()
+        }
+        HoldStatus::FailedOver(source) => {
+            evidence.push(source.shows("had not got it"));
+            ", because the node that had it was replaced".to_owned()
         }
         HoldStatus::Held | HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
             format!(", because {} took over a lock that was not over", new.client.display_name())
@@ -300,6 +304,7 @@ fn earlier(context: &RuleContext<'_>) -> Option<Earlier> {
             HoldStatus::Overwritten(source) => ("been overwritten", Some(source.shows("overwrote the lock"))),
             HoldStatus::Flushed(Flush { source, cause }) => (cause.gone_with(), Some(source.shows(cause.did()))),
             HoldStatus::Evicted(source) => ("been evicted", Some(source.shows("evicted the lock while it was held"))),
+            HoldStatus::FailedOver(source) => ("been lost in a failover", Some(source.shows("had not got it"))),
             HoldStatus::Held | HoldStatus::Vanished => ("gone", None),
         };
         return Some(Earlier { hold: hold.clone(), words, proof, was_lost });
@@ -470,7 +475,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
     let (source, was_deleted) = match &hold.status {
         HoldStatus::Deleted(source) => (source, true),
         HoldStatus::Overwritten(source) | HoldStatus::Flushed(Flush { source, .. }) => (source, false),
-        HoldStatus::Held | HoldStatus::Vanished | HoldStatus::Evicted(_) => return,
+        HoldStatus::Held | HoldStatus::Vanished | HoldStatus::Evicted(_) | HoldStatus::FailedOver(_) => return,
     };
     let whose = hold.client.same_program_as(source);
     if !hold.is_certain || whose == SameProgram::Yes || (whose == SameProgram::Unknown && is_pooled(context)) {

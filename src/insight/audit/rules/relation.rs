@@ -58,7 +58,7 @@ fn refusal(lock: &Lock, actor: &ClientIdentity, hold: &Hold, read: Option<&LockR
 /// connection.
 pub fn is_lost(context: &RuleContext<'_>, hold: &Hold) -> bool {
     match &hold.status {
-        HoldStatus::Held | HoldStatus::Vanished | HoldStatus::Evicted(_) => true,
+        HoldStatus::Held | HoldStatus::Vanished | HoldStatus::Evicted(_) | HoldStatus::FailedOver(_) => true,
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => is_by_other_program(context, hold, source),
         HoldStatus::Flushed(flush) => hold.client.same_program_as(&flush.source) != SameProgram::Yes,
     }

@@ -161,15 +161,16 @@ function drawName(row, y) {
   write(cutWords(placeOf(client), room), 8, y + 33, paint.faint);
 }
 
-// What concerns everybody: clocks that are moved, servers that start. Where there are many, they are ticks in the ruler.
+// What concerns everybody: clocks that are moved, servers that start, nodes that are promoted. Where there are many, they are
+// ticks in the ruler.
 function drawWide() {
   const [begin, end] = [firstFrom(wide, state.from), firstFrom(wide, state.to)];
   if ((end - begin) * 24 > plot()) return;
   for (let at = begin; at < wide.length; at += 1) {
     const x = Math.round(across(positionOf(wide[at]))) + 0.5;
     if (x > size.width) break;
-    const isClock = moments[wide[at]].event === 'clock';
-    stroke([[x, RULER], [x, size.height]], paint.late, isClock ? 1.5 : 3, isClock ? [5, 4] : [12, 3]);
+    const isStart = ['started', 'promoted'].includes(moments[wide[at]].event);
+    stroke([[x, RULER], [x, size.height]], paint.late, isStart ? 3 : 1.5, isStart ? [12, 3] : [5, 4]);
     hits.push({ x, y: RULER + 8, reach: 8, moment: wide[at] });
   }
 }
@@ -538,8 +539,7 @@ function drawRuler() {
     if (x - last < 1.5) continue;
     last = x;
     stroke([[x, RULER - 5], [x, RULER]], paint.late, 1.5);
-    const { event, line } = moments[wide[at]];
-    const text = event === 'clock' ? `clock ${line}` : `server starts, ${line || 'again'}`;
+    const text = briefEvent(moments[wide[at]]);
     const half = pen.measureText(text).width / 2 + 5;
     if (x - half < size.gutter || free.some(([from, until]) => x + half > from && x - half < until)) continue;
     free.push([x - half, x + half]);

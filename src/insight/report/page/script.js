@@ -206,8 +206,7 @@ function tellDetails() {
   const client = clients[moment.client];
   const list = make('dl');
   if (moment.event) {
-    const what = { closed: 'The connection ended', clock: `The clock was moved: ${moment.line}`, started: `The server started again, ${moment.line}` };
-    row(list, 'Event', what[moment.event]);
+    row(list, 'Event', moment.event === 'closed' ? 'The connection ended' : toldEvent(moment));
   } else {
     row(list, 'Command', make('code', {}, moment.line));
     row(list, 'Reply', make('code', {}, moment.reply || 'none'), OUTCOMES[moment.outcome] ?? '');
@@ -313,7 +312,7 @@ function about(hit) {
   }
   const moment = moments[hit.moment];
   const who = moment.client === undefined ? '' : title(clients[moment.client]);
-  if (moment.event) return [{ closed: `${who}: the connection ended`, clock: `The clock was moved: ${moment.line}`, started: `The server started again, ${moment.line}` }[moment.event]];
+  if (moment.event) return [moment.event === 'closed' ? `${who}: the connection ended` : toldEvent(moment)];
   const came = moment.kind ? `: ${KINDS[moment.kind]}` : '';
   return [make('b', {}, `${who} #${seqOf(moment)}${came}`), make('code', {}, moment.line), make('code', {}, `\u2192 ${answer(moment)}`),
     `+${duration(moment.at - base[CLOCK])}, took ${duration(moment.took ?? 0)}${moment.fault ? `, fault ${moment.fault}` : ''}${moment.gates ? `, gates ${moment.gates.join(', ')}` : ''}`];

@@ -1,0 +1,187 @@
+//! Locks that were held while the node that had them was replaced: a replica that had not got the write yet knows nothing
+//! of the lock.
+
+use super::wording::{acquisition, quoted, spelled};
+use crate::insight::audit::client_identity::SameProgram;
+use crate::insight::audit::code::{Code, Severity};
+use crate::insight::audit::effect::LockShape;
+use crate::insight::audit::finding::Evidence;
+use crate::insight::audit::lock::{Failover, Hold, HoldEnd, HoldStatus, PastHold};
+use crate::insight::audit::lock_event::{LockEvent, VanishCause};
+use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
+
+/// What is remembered of one lock.
+#[derive(Clone, Default)]
+pub struct FailoverState {
+    /// The hold whose connection the former master has closed. Its client may come back over another one.
+    cut_off: Option<Box<Hold>>,
+    /// The holds that were told of, each by the command that took it, and whether another client was given the lock.
+    told: Vec<(u64, bool)>,
+}
+
+/// How many holds are remembered that were told of.
+const MAX_TOLD: usize = 16;
+
+pub fn observe(context: &mut RuleContext<'_>, state: &mut FailoverState, event: &LockEvent<'_>) {
+    match event {
+        LockEvent::FailedOver => {
+            let past = context.lock.past_holds.back().map(|past| &past.hold);
+            state.cut_off = past.filter(|hold| hold.failover.is_some()).cloned().map(Box::new);
+        }
+        LockEvent::Refused { .. } | LockEvent::Deleted { .. } | LockEvent::Extended { .. } => {
+            note_survival(context, state)
+        }
+        LockEvent::Read { value } if !context.is_stale => {
+            let cut_off = state.cut_off.as_ref().map(|hold| &hold.token);
+            let token = context.lock.holder().map(|hold| &hold.token).or(cut_off);
+            match token.is_some_and(|token| value.is_some_and(|value| **token == *value)) {
+                true => note_survival(context, state),
+                false => cut_off_is_lost(context, state),
+            }
+        }
+        LockEvent::NotOwned { .. } if !context.is_stale => cut_off_is_lost(context, state),
+        LockEvent::Acquired { .. } if context.lock.shape != LockShape::Semaphore => cut_off_is_lost(context, state),
+        LockEvent::ConnectionClosed { hold } => {
+            let hold = &context.lock.holds[*hold];
+            if hold.status == HoldStatus::Held && hold.failover.is_some() {
+                state.cut_off = Some(Box::new(hold.clone()));
+            }
+        }
+        LockEvent::Expired { hold } | LockEvent::HeldAtEnd { hold } => {
+            let hold = context.lock.holds[*hold].clone();
+            if hold.status == HoldStatus::Held {
+                may_be_lost(context, state, &hold);
+            }
+        }
+        LockEvent::KeyVanished { cause: VanishCause::Expired } | LockEvent::AuditEnded => {
+            if let Some(hold) = state.cut_off.take() {
+                may_be_lost(context, state, &hold);
+            }
+        }
+        LockEvent::KeyVanished { .. } | LockEvent::Doubted => state.cut_off = None,
+        _ => {}
+    }
+    let told = context.lock.past_holds.back().filter(|past| past.end == HoldEnd::Noticed);
+    let told = told.map(|PastHold { hold, .. }| (hold, false));
+    let holds = context.lock.holds.iter().map(|hold| (hold, true)).chain(told);
+    let lost = holds.filter(|(hold, _)| matches!(hold.status, HoldStatus::FailedOver(_)));
+    for (hold, believes) in lost.map(|(hold, believes)| (hold.clone(), believes)).collect::<Vec<_>>() {
+        is_lost(context, state, &hold, believes);
+    }
+}
+
+/// The node that is master now has the lock, or had it: the failover has lost nothing.
+fn note_survival(context: &mut RuleContext<'_>, state: &mut FailoverState) {
+    let node = context.source.node.clone();
+    let is_shown =
+        |hold: &Hold| hold.failover.as_ref().is_some_and(|failover| node.as_ref() != Some(&failover.replaced));
+    if context.is_stale {
+        return;
+    }
+    for hold in context.lock.holds.iter_mut().filter(|hold| hold.status == HoldStatus::Held && is_shown(hold)) {
+        hold.failover = None;
+    }
+    state.cut_off.take_if(|hold| is_shown(hold));
+}
+
+/// The lock is gone, and the client that held it has lost its connection before.
+fn cut_off_is_lost(context: &mut RuleContext<'_>, state: &mut FailoverState) {
+    let node = context.source.node.clone();
+    let is_new =
+        |hold: &mut Box<Hold>| hold.failover.as_ref().is_some_and(|failover| node.as_ref() != Some(&failover.replaced));
+    if let Some(hold) = state.cut_off.take_if(is_new) {
+        is_lost(context, state, &hold, false);
+    }
+}
+
+/// Whether a hold is told of for the first time, or for the first time as one of two.
+fn is_news(state: &mut FailoverState, hold: &Hold, is_double: bool) -> bool {
+    if let Some((_, was_double)) = state.told.iter_mut().find(|(seq, _)| *seq == hold.acquired.seq) {
+        return is_double && !std::mem::replace(was_double, true);
+    }
+    if state.told.len() >= MAX_TOLD {
+        state.told.remove(0);
+    }
+    state.told.push((hold.acquired.seq, is_double));
+    true
+}
+
+/// The name of the new master.
+fn successor(failover: &Failover) -> &str {
+    failover.source.node.as_deref().unwrap_or("another node")
+}
+
+fn proof(hold: &Hold, failover: &Failover) -> Vec<Evidence> {
+    let mut evidence = vec![acquisition(hold)];
+    evidence.extend(hold.extended.as_ref().map(|extended| extended.shows("extended it last")));
+    let wait = hold.acknowledged.as_ref().filter(|_| acknowledged(hold));
+    evidence.extend(wait.map(|wait| wait.shows("was told that a replica has what was written before")));
+    evidence.push(failover.source.shows("replaced the node that had the lock"));
+    evidence
+}
+
+/// Whether WAIT has told the holder that a replica has the lock as it is.
+fn acknowledged(hold: &Hold) -> bool {
+    let written = hold.extended.as_ref().unwrap_or(&hold.acquired).place;
+    hold.acknowledged.as_ref().is_some_and(|wait| wait.place > written)
+}
+
+/// Nothing has shown whether the lock outlived the failover.
+fn may_be_lost(context: &mut RuleContext<'_>, state: &mut FailoverState, hold: &Hold) {
+    let Some(failover) = hold.failover.as_ref().filter(|_| hold.is_certain) else { return };
+    if !is_news(state, hold, false) {
+        return;
+    }
+    let left = match hold.end() {
+        Some(end) => format!(" for another {}", spelled((end - 1000 - failover.source.at).max(0))),
+        None => String::new(),
+    };
+    let (severity, known) = match acknowledged(hold) {
+        true => (Severity::Note, "; a replica had it, but not necessarily this one"),
+        false => (Severity::Warning, ""),
+    };
+    let sentence = format!(
+        "{} may be lost: {} had it{left} when {} was replaced by {}, which may not have got it{known}",
+        quoted(context.lock),
+        hold.client.display_name(),
+        failover.replaced,
+        successor(failover),
+    );
+    report(context, severity, sentence, proof(hold, failover));
+}
+
+/// What came after the failover shows that the lock is gone. `believes` is whether its client has not been told so.
+fn is_lost(context: &mut RuleContext<'_>, state: &mut FailoverState, hold: &Hold, believes: bool) {
+    let Some(failover) = hold.failover.as_ref().filter(|_| hold.is_certain) else { return };
+    let is_other = |other: &&Hold| {
+        other.is_certain
+            && other.status == HoldStatus::Held
+            && other.acquired.place > hold.acquired.place
+            && other.client.same_program(&hold.client) != SameProgram::Yes
+    };
+    let is_semaphore = context.lock.shape == LockShape::Semaphore;
+    let other = context.lock.holds.iter().find(is_other).filter(|_| believes && !is_semaphore).cloned();
+    if !is_news(state, hold, other.is_some()) {
+        return;
+    }
+    let lock = quoted(context.lock);
+    let (client, new) = (hold.client.display_name(), successor(failover));
+    let lost = format!("{} had it and was replaced by {new}, which had not got it", failover.replaced);
+    let mut evidence = proof(hold, failover);
+    let (severity, sentence) = match other {
+        Some(other) => {
+            evidence.push(acquisition(&other));
+            (Severity::Error, format!("{client} and {} both held {lock}: {lost}", other.client.display_name()))
+        }
+        None => {
+            evidence.push(context.now("found it gone"));
+            (Severity::Warning, format!("{lock} was lost while {client} held it: {lost}"))
+        }
+    };
+    report(context, severity, sentence, evidence);
+}
+
+fn report(context: &mut RuleContext<'_>, severity: Severity, sentence: String, evidence: Vec<Evidence>) {
+    let (code, severity) = (Code::HeldThroughFailover, Some(severity));
+    context.report(FindingDraft { code, severity, sentence, evidence, culprit: 0 });
+}
