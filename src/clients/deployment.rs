@@ -86,7 +86,9 @@ impl Deployment {
             |node: &NodeSnapshot| selector.matches(node) || local.is_some_and(|port| node.has_local_port(port));
         let mut found: Vec<_> = nodes.iter().filter(|node| is_meant(&node.snapshot())).collect();
         // What is somebody's own address is no other node's local one.
-        if let Some(own) = found.iter().find(|node| node.info().address.eq_ignore_ascii_case(text)) {
+        let own = found.iter().filter(|node| node.info().address.eq_ignore_ascii_case(text));
+        // Of several that had an address one after the other, the last one is there now.
+        if let Some(own) = own.max_by_key(|node| (node.info().is_reachable, node.number)) {
             found = vec![own];
         }
         match found.as_slice() {

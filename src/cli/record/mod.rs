@@ -30,7 +30,7 @@ use crate::base::log::Log;
 use crate::server::{Builder, Server};
 use recorder::{Recorder, RecorderOptions, RecordingEnd};
 
-const NO_UPSTREAM: &str = "no server to record; --upstream, --upstream-cluster or --upstream-sentinel says where it is, as in: redouble record --upstream \
+const NO_UPSTREAM: &str = "no server to record; --upstream says where it is, as in: redouble record --upstream \
                            redis://127.0.0.1:6379 -o staging.jsonl";
 const NO_FILE: &str = "no file; -o says where the journal goes, as in: redouble record --upstream \
                        redis://127.0.0.1:6379 -o staging.jsonl";

@@ -86,6 +86,8 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) scanner: ReplyScanner,
     /// What is kept of the reply that has begun.
     pub(super) reply: Vec<u8>,
+    /// Its bytes do not pass as they come.
+    pub(super) is_held: bool,
     /// The replies of a command that has several, so far.
     pub(super) replies: Vec<u8>,
     pub(super) passed: PassedQueue,
@@ -178,6 +180,7 @@ impl ProxyConnection {
             to_client: Outgoing::default(),
             scanner: ReplyScanner::default(),
             reply: Vec::new(),
+            is_held: false,
             replies: Vec::new(),
             passed: PassedQueue::default(),
             state: FollowedState::default(),
@@ -471,7 +474,7 @@ impl ProxyConnection {
         }
         // A part of a reply that was held back passes as it would have without us, unless there may be addresses in it.
         let reply = std::mem::take(&mut self.reply);
-        if self.is_for_somebody_else() {
+        if self.scanner.is_partial() && self.is_held && self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         let is_reset = error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);

@@ -64,15 +64,15 @@ impl Membership {
     /// Notes that the connection to the node is there.
     pub fn connected(&mut self, from: Option<SocketAddr>, peer: &Peer) {
         let Some(shown) = from.map(|from| from.to_string()) else { return };
-        self.front.note_connection(shown.clone(), peer.address(), peer.local_address());
+        self.front.note_connection(self.member.node.number, shown.clone(), peer.address(), peer.local_address());
         self.shown = Some(shown);
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        if let Some(shown) = &self.shown {
-            self.front.forget_connection(shown);
+        if let Some(shown) = self.shown.take() {
+            self.front.forget_connection(self.member.node.number, shown);
         }
     }
 }
@@ -129,11 +129,16 @@ impl ProxyConnection {
     }
 
     fn rewritten(&mut self, membership: &Membership, reply: &[u8]) -> Rewritten {
-        let book = membership.book(false);
         let follows = match self.passed.front_mut() {
             Some(Waiting::Command(command)) => command.follows,
             _ => Follows::Nothing,
         };
+        let is_named = match follows {
+            // In ROLE and INFO a client can be shown as a replica at any address.
+            Follows::Addresses(kind) => membership.member.is_sentinel() || kind.is_topology(),
+            _ => false,
+        };
+        let book = membership.book(is_named && !is_error(reply));
         let rewritten = if is_error(reply) {
             let rewritten = rewrite_errors(reply, &book);
             if rewritten.is_some() {
@@ -143,7 +148,7 @@ impl ProxyConnection {
             rewritten
         } else {
             match follows {
-                Follows::Addresses(kind) => rewrite_reply(kind, reply, &membership.book(true)),
+                Follows::Addresses(kind) => rewrite_reply(kind, reply, &book),
                 Follows::Exec => {
                     let queue = self.session.transaction.iter().flat_map(|transaction| &transaction.queue);
                     let table = &self.engine.table;

@@ -32,16 +32,20 @@ impl ProxyConnection {
                 break;
             }
             let is_begun = self.scanner.is_partial();
-            let first = if is_begun { self.reply.first().copied().unwrap_or_default() } else { data[at] };
+            let first = data[at];
+            if !is_begun && self.membership.is_some() {
+                // What has no reply is not what this one is for.
+                self.end_silent(now);
+            }
             match self.scanner.next(&data[at..]) {
                 Ok(Some(length)) => {
                     let piece = &data[at..at + length];
                     at += length;
-                    let is_checked = self.membership.is_some() && self.may_have_addresses(first);
+                    let is_checked = !is_begun && self.membership.is_some() && self.may_have_addresses(first);
                     if !is_begun && !is_checked && self.is_plain_reply(piece) {
                         continue;
                     }
-                    let holds = is_checked || self.is_for_somebody_else();
+                    let holds = if is_begun { self.is_held } else { is_checked || self.is_for_somebody_else() };
                     if holds {
                         self.to_client.push(&data[begin..at - length], &mut scratch.spare);
                         begin = at;
@@ -61,7 +65,10 @@ impl ProxyConnection {
                     }
                 }
                 Ok(None) => {
-                    let holds = self.holds_reply(first);
+                    if !is_begun {
+                        self.is_held = self.holds_reply(first);
+                    }
+                    let holds = self.is_held;
                     if holds {
                         self.to_client.push(&data[begin..at], &mut scratch.spare);
                         begin = data.len();
@@ -256,7 +263,7 @@ impl ProxyConnection {
             "it sends what is no reply; from now on all bytes of this client pass, unseen by journal, faults and gates",
         );
         let reply = std::mem::take(&mut self.reply);
-        if self.is_for_somebody_else() {
+        if self.is_held && self.is_for_somebody_else() {
             self.to_client.push(&reply, &mut scratch.spare);
         }
         self.is_raw = Raw::All;

@@ -29,6 +29,11 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
+    /// Whether the nodes of a Cluster tell of each other in it.
+    pub fn is_topology(self) -> bool {
+        matches!(self, Self::Slots | Self::Shards | Self::Nodes)
+    }
+
     /// By the full lower-case name of a command, as `cluster|slots`. `None`: its reply has no addresses but those of errors.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {

@@ -54,8 +54,9 @@ pub(super) fn info_cache(reply: &Value<'_>, edits: &mut Edits<'_>, book: &dyn Ad
     for (node, text) in nodes().filter_map(|node| Some((node, node.bytes()?))) {
         let port = info_value(text, "tcp_port").and_then(parse_port);
         let host = hosts.iter().find(|(_, known)| Some(*known) == port);
-        let own = host.and_then(|(host, port)| local_at(book, host, *port, None));
-        edits.set(node, localized_info(text, own.as_ref(), book));
+        // A text from before the others knew the node: the port must not leave, and that of the Sentinel is ours.
+        let own = host.and_then(|(host, port)| local_at(book, host, *port, None)).unwrap_or_else(|| book.own());
+        edits.set(node, localized_info(text, Some(&own), book));
     }
 }
 

@@ -22,6 +22,13 @@ impl DeploymentFront {
             .collect();
         for (member, seen) in &seen {
             let before = member.node.info();
+            if seen.role == NodeRole::Replica && member.outlives_view() {
+                // It has taken a write since: who sees it as a replica has not heard of the failover yet.
+                continue;
+            }
+            if seen.role == NodeRole::Master {
+                member.forget_promotion();
+            }
             let master = match &seen.master {
                 None => None,
                 Some(Master::Id(id)) => members.by_id.get(id).map(|master| master.node.info().address.clone()),
@@ -94,6 +101,10 @@ impl DeploymentFront {
                 member
             }
         };
+        if port != 0 && member.was_only_named() && seen.role != NodeRole::Sentinel {
+            // From now on it is reached as all others are.
+            member.set_target(self.data.at(host, port));
+        }
         if seen.role == NodeRole::Sentinel
             && !member.is_sentinel()
             && let Some(template) = &self.sentinel
@@ -130,6 +141,7 @@ impl DeploymentFront {
         let before = member.node.info();
         let is_news = before.role == NodeRole::Replica;
         if is_news {
+            member.note_promotion();
             member.node.set_info(NodeInfo { role: NodeRole::Master, master: None, ..(*before).clone() });
         }
         drop(members);

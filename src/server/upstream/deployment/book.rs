@@ -88,12 +88,15 @@ impl AddressBook for ConnectionBook<'_> {
     }
 
     fn client_of(&self, address: &str) -> Option<(String, String)> {
-        self.front.connections.lock_ignoring_poison().get(address).cloned()
+        self.front.connections.lock_ignoring_poison().get(&(self.member.node.number, address.to_owned())).cloned()
     }
 
     fn shown_of(&self, client_address: &str) -> Option<String> {
         let connections = self.front.connections.lock_ignoring_poison();
-        connections.iter().find(|(_, (client, _))| client == client_address).map(|(shown, _)| shown.clone())
+        let number = self.member.node.number;
+        let is_meant =
+            |(key, value): &(&(u16, String), &(String, String))| key.0 == number && value.0 == client_address;
+        connections.iter().find(is_meant).map(|((_, shown), _)| shown.clone())
     }
 
     fn is_sentinel(&self) -> bool {

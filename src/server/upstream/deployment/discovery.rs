@@ -1,5 +1,6 @@
 //! Asking the deployment who is there: at the start, in short periods, and whenever something does not fit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,10 +27,29 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// So many nodes are asked in a round if the views of the first ones are poor.
 const MOST_ASKED: usize = 4;
 
-/// A connection on which the last round got its answer.
+/// What a round keeps for the next one.
 #[derive(Default)]
 struct Source {
-    kept: Option<(String, ControlConnection)>,
+    /// The connections to those who have answered, by address.
+    connections: HashMap<String, ControlConnection>,
+    /// Whose view was the best.
+    preferred: String,
+}
+
+/// What a node sees.
+struct View {
+    nodes: Vec<SeenNode>,
+    /// The number of the configuration that a Sentinel has; 0 in a Cluster.
+    epoch: u64,
+}
+
+impl View {
+    /// The better of two views is the greater one: a newer configuration, or more masters that can be reached.
+    fn quality(&self) -> (u64, usize) {
+        let serves = |seen: &&SeenNode| seen.role == NodeRole::Master && seen.is_reachable;
+        let masters = self.nodes.iter().filter(serves).map(|seen| 1 + usize::from(!seen.slots.is_empty())).sum();
+        (self.epoch, masters)
+    }
 }
 
 impl DeploymentFront {
@@ -60,15 +80,15 @@ impl DeploymentFront {
         let members = self.add_seeds(answering)?;
         let mut views: Vec<_> = members.into_iter().zip(views).collect();
         for (seed, view) in &views {
-            let myself: Vec<SeenNode> = view.iter().filter(|seen| seen.is_myself).cloned().collect();
+            let myself: Vec<SeenNode> = view.nodes.iter().filter(|seen| seen.is_myself).cloned().collect();
             self.apply(seed, &myself);
         }
         // The best view last: it is what counts.
-        views.sort_by_key(|(_, view)| reachable_masters(view));
+        views.sort_by_key(|(_, view)| view.quality());
         for (seed, view) in &mut views {
             // Nodes get their numbers in the order of their addresses.
-            view.sort_by(|one, other| (&one.host, one.port).cmp(&(&other.host, other.port)));
-            self.apply(seed, view);
+            view.nodes.sort_by(|one, other| (&one.host, one.port).cmp(&(&other.host, other.port)));
+            self.apply(seed, &view.nodes);
         }
         if views.is_empty() {
             self.is_lost.store(true, Ordering::Relaxed);
@@ -92,30 +112,31 @@ impl DeploymentFront {
     async fn round(&self, source: &mut Source) {
         let mut candidates: Vec<Arc<Member>> = self.all();
         candidates.retain(|member| member.is_sentinel() != self.is_cluster());
-        // Whoever has answered last, then those that are thought to be reachable.
+        // Whose view was the best, then those that are thought to be reachable.
         candidates.sort_by_key(|member| {
-            let is_kept = source.kept.as_ref().is_some_and(|(kept, _)| *kept == member.target().address());
-            (!is_kept, !member.node.info().is_reachable)
+            let is_preferred = source.preferred == member.target().address();
+            (!is_preferred, !member.node.info().is_reachable)
         });
-        let mut best: Option<(Arc<Member>, Vec<SeenNode>)> = None;
+        let is_alone = self.all().iter().filter(|member| !member.node.info().id.is_empty()).count() < 2;
+        let mut best: Option<(Arc<Member>, View)> = None;
         let (mut answers, mut reasons) = (0, Vec::new());
         for member in candidates {
             match self.ask(&member.target(), source).await {
                 Ok(view) => {
                     answers += 1;
-                    let is_whole = view.iter().all(|seen| seen.is_reachable || seen.role != NodeRole::Master);
-                    if best.as_ref().is_none_or(|(_, other)| reachable_masters(&view) > reachable_masters(other)) {
+                    let sees = |seen: &SeenNode| seen.is_reachable || seen.role != NodeRole::Master;
+                    // A node that is cut off from the others sees them all as failed, and one that was reset sees none. Of
+                    // Sentinels, each may be the one that has not heard of the last failover yet.
+                    let is_whole =
+                        self.is_cluster() && view.nodes.iter().all(sees) && (is_alone || view.nodes.len() > 1);
+                    if best.as_ref().is_none_or(|(_, other)| view.quality() > other.quality()) {
                         best = Some((member, view));
                     }
-                    // A node that is cut off from the others sees them all as failed.
                     if is_whole || answers >= MOST_ASKED {
                         break;
                     }
                 }
-                Err(reason) => {
-                    source.kept = None;
-                    reasons.push(reason);
-                }
+                Err(reason) => reasons.push(reason),
             }
         }
         match best {
@@ -123,7 +144,8 @@ impl DeploymentFront {
                 if self.is_lost.swap(false, Ordering::Relaxed) {
                     self.log.notice(format!("Upstream: {} tells again who the nodes are", member.target().address()));
                 }
-                self.apply(&member, &view);
+                source.preferred = member.target().address();
+                self.apply(&member, &view.nodes);
             }
             // Said once, however long it lasts.
             None if !self.is_lost.swap(true, Ordering::Relaxed) => {
@@ -135,56 +157,59 @@ impl DeploymentFront {
     }
 
     /// What one node sees. The error says who was asked, and what is wrong.
-    async fn ask(&self, target: &Target, source: &mut Source) -> Result<Vec<SeenNode>, String> {
+    async fn ask(&self, target: &Target, source: &mut Source) -> Result<View, String> {
         let address = target.address();
+        let kept = source.connections.remove(&address);
         let asking = async {
-            let kept = source.kept.take().filter(|(kept, _)| *kept == address);
             let mut connection = match kept {
-                Some((_, connection)) => connection,
+                Some(connection) => connection,
                 None => ControlConnection::open(target).await?,
             };
             let view = match &self.deployment.kind {
-                DeploymentKind::Cluster => ask_cluster(&mut connection).await?,
-                DeploymentKind::Sentinel { service } => self.ask_sentinel(&mut connection, service).await?,
+                DeploymentKind::Cluster => View { nodes: ask_cluster(&mut connection).await?, epoch: 0 },
+                DeploymentKind::Sentinel { service } => ask_sentinel(&mut connection, service).await?,
             };
-            source.kept = Some((address.clone(), connection));
-            Ok(view)
+            Ok((view, connection))
         };
         match Clock::within(PATIENCE.min(self.timeout), asking).await {
-            Some(Ok(view)) => Ok(view),
+            Some(Ok((view, connection))) => {
+                source.connections.insert(address, connection);
+                Ok(view)
+            }
             Some(Err(reason)) => Err(reason_of(&address, reason)),
             None => Err(format!("{address} does not answer")),
         }
     }
+}
 
-    async fn ask_sentinel(&self, connection: &mut ControlConnection, service: &str) -> Result<Vec<SeenNode>, String> {
-        let service = service.as_bytes();
-        let master = connection.run(&[b"SENTINEL", b"MASTER", service]).await?;
-        let (master, epoch) = master_of(&master).ok_or("SENTINEL MASTER was answered with something else")?;
-        let replicas = connection.run(&[b"SENTINEL", b"SLAVES", service]).await?;
-        let sentinels = connection.run(&[b"SENTINEL", b"SENTINELS", service]).await?;
-        let id = connection.run(&[b"SENTINEL", b"MYID"]).await;
-        let myself = SeenNode {
-            id: id.map(|id| id_of(&id)).unwrap_or_default(),
-            host: String::new(),
-            port: 0,
-            hostname: None,
-            role: NodeRole::Sentinel,
-            master: None,
-            slots: Vec::new(),
-            is_reachable: true,
-            is_myself: true,
-        };
-        let mut view = vec![myself];
-        view.extend(sentinels_of(&sentinels));
-        // A Sentinel that has not heard of the last failover yet tells the former master.
-        if self.is_new_epoch(epoch) {
-            let (host, port) = (master.host.clone(), master.port);
-            view.push(master);
-            view.extend(replicas_of(&replicas).into_iter().filter(|seen| (&seen.host, seen.port) != (&host, port)));
-        }
-        Ok(view)
-    }
+async fn ask_sentinel(connection: &mut ControlConnection, service: &str) -> Result<View, String> {
+    let service = service.as_bytes();
+    let unknown = |reason: String| match reason.contains("No such master") {
+        true => format!("the Sentinel knows no master '{}'", String::from_utf8_lossy(service)),
+        false => reason,
+    };
+    let master = connection.run(&[b"SENTINEL", b"MASTER", service]).await.map_err(unknown)?;
+    let (master, epoch) = master_of(&master).ok_or("SENTINEL MASTER was answered with something else")?;
+    let replicas = connection.run(&[b"SENTINEL", b"SLAVES", service]).await?;
+    let sentinels = connection.run(&[b"SENTINEL", b"SENTINELS", service]).await?;
+    let id = connection.run(&[b"SENTINEL", b"MYID"]).await;
+    let myself = SeenNode {
+        id: id.map(|id| id_of(&id)).unwrap_or_default(),
+        host: String::new(),
+        port: 0,
+        hostname: None,
+        role: NodeRole::Sentinel,
+        master: None,
+        slots: Vec::new(),
+        is_reachable: true,
+        is_myself: true,
+    };
+    let mut view = vec![myself];
+    view.extend(sentinels_of(&sentinels));
+    let (host, port) = (master.host.clone(), master.port);
+    view.push(master);
+    view.extend(replicas_of(&replicas).into_iter().filter(|seen| (&seen.host, seen.port) != (&host, port)));
+    Ok(View { nodes: view, epoch })
 }
 
 async fn ask_cluster(connection: &mut ControlConnection) -> Result<Vec<SeenNode>, String> {
@@ -196,9 +221,4 @@ async fn ask_cluster(connection: &mut ControlConnection) -> Result<Vec<SeenNode>
 
 fn reason_of(address: &str, reason: String) -> String {
     if reason.contains(address) { reason } else { format!("{address}: {reason}") }
-}
-
-fn reachable_masters(view: &[SeenNode]) -> usize {
-    let serves = |seen: &&SeenNode| seen.role == NodeRole::Master && seen.is_reachable;
-    view.iter().filter(serves).map(|seen| 1 + usize::from(!seen.slots.is_empty())).sum()
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::task::AbortHandle;
@@ -15,11 +15,19 @@ use crate::server::listener::accept;
 use crate::server::node::Node;
 use crate::server::upstream::{ScriptMonitor, Target};
 
+/// Sentinels tell of a failover only when all replicas follow the new master, or after `failover-timeout`. At two views a second
+/// this is a minute.
+const STALE_VIEWS: u32 = 120;
+
 /// A node of the deployment as the front has it.
 pub(in crate::server) struct Member {
     pub node: Arc<DeploymentNode>,
     target: Mutex<Arc<Target>>,
     is_sentinel: AtomicBool,
+    /// Only a reply has named it so far.
+    is_only_named: AtomicBool,
+    /// For how many further views a node that has taken a write stays a master, whatever they say.
+    promoted_for: AtomicU32,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     bound: Mutex<Vec<BoundAddress>>,
@@ -37,6 +45,8 @@ impl Member {
             node,
             target: Mutex::new(Arc::new(target)),
             is_sentinel: AtomicBool::new(is_sentinel),
+            is_only_named: AtomicBool::new(false),
+            promoted_for: AtomicU32::new(0),
             addresses,
             tls_addresses,
             bound: Mutex::new(bound),
@@ -62,6 +72,32 @@ impl Member {
     pub fn is_found_sentinel(&self, target: Target) {
         self.is_sentinel.store(true, Ordering::Relaxed);
         self.set_target(target);
+    }
+
+    /// It has taken a write, as only masters do.
+    pub fn note_promotion(&self) {
+        self.promoted_for.store(STALE_VIEWS, Ordering::Relaxed);
+    }
+
+    /// The views tell of it.
+    pub fn forget_promotion(&self) {
+        self.promoted_for.store(0, Ordering::Relaxed);
+    }
+
+    /// Only a reply has named it, and discovery will tell what it is.
+    pub fn note_only_named(&self) {
+        self.is_only_named.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether only a reply had named it until now.
+    pub fn was_only_named(&self) -> bool {
+        self.is_only_named.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a view which says that it is a replica is older than a write that it has taken.
+    pub fn outlives_view(&self) -> bool {
+        let counted = self.promoted_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        counted.is_ok()
     }
 
     /// The local addresses for plain connections.

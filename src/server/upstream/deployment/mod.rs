@@ -15,7 +15,7 @@ mod view;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -153,14 +153,13 @@ pub(in crate::server) struct DeploymentFront {
     announced: Option<String>,
     members: Mutex<Members>,
     ports: Mutex<PortPool>,
-    /// For each connection to a node, by its local address: the client's address, and that at which it has reached this server.
-    connections: Mutex<HashMap<String, (String, String)>>,
+    /// For each connection to a node, by the node's number and this side's address, which can be the same for several nodes: the
+    /// client's address, and that at which it has reached this server.
+    connections: Mutex<HashMap<(u16, String), (String, String)>>,
     /// Somebody has seen what does not fit to what is known.
     doubt: Notify,
     /// The number of the last round of discovery that has ended.
     rounds: watch::Sender<u64>,
-    /// The newest configuration of the Sentinels that was seen.
-    epoch: AtomicU64,
     /// Nobody tells who the nodes are.
     is_lost: AtomicBool,
     log: Arc<Log>,
@@ -206,7 +205,6 @@ impl DeploymentFront {
             connections: Mutex::default(),
             doubt: Notify::new(),
             rounds: watch::Sender::new(0),
-            epoch: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             log: Arc::clone(log),
             troubles: SparingLog::default(),
@@ -374,10 +372,12 @@ impl DeploymentFront {
         if let Some(member) = members.at(host, port) {
             return Some(member);
         }
-        // Discovery tells what it is.
-        let added = self.add(&mut members, self.data.at(host, port), NodeRole::Unknown);
+        // Discovery tells what it is. Until then nobody there is told our password.
+        let Ok(target) = self.data.at(host, port).with_login(b"", b"") else { return None };
+        let added = self.add(&mut members, target, NodeRole::Unknown);
         drop(members);
         self.doubt();
+        added.iter().for_each(|member| member.note_only_named());
         added.inspect_err(|error| self.log_no_port(host, port, error)).ok()
     }
 
@@ -404,22 +404,20 @@ impl DeploymentFront {
     }
 
     /// Notes whose connection to a node it is that begins at this address.
-    pub fn note_connection(&self, shown: String, client: String, reached: String) {
-        self.connections.lock_ignoring_poison().insert(shown, (client, reached));
+    pub fn note_connection(&self, node: u16, shown: String, client: String, reached: String) {
+        self.connections.lock_ignoring_poison().insert((node, shown), (client, reached));
     }
 
-    pub fn forget_connection(&self, shown: &str) {
-        self.connections.lock_ignoring_poison().remove(shown);
-    }
-
-    fn is_new_epoch(&self, epoch: u64) -> bool {
-        self.epoch.fetch_max(epoch, Ordering::Relaxed) <= epoch
+    pub fn forget_connection(&self, node: u16, shown: String) {
+        self.connections.lock_ignoring_poison().remove(&(node, shown));
     }
 }
 
 impl Members {
+    /// The member at an address, or at that of a name which this machine knows.
     fn at(&self, host: &str, port: u16) -> Option<Arc<Member>> {
-        self.by_address.get(&(host.to_ascii_lowercase(), port)).cloned()
+        let member = |host: &str| self.by_address.get(&(host.to_ascii_lowercase(), port)).cloned();
+        member(host).or_else(|| member(&host::resolve(host).ok()?.to_string()))
     }
 
     fn name(&mut self, host: &str, port: u16, member: &Arc<Member>) {

@@ -154,3 +154,41 @@ fn what_contradicts_itself_is_refused() {
         assert_eq!(refused(settings), reason);
     }
 }
+
+#[test]
+fn a_replica_that_has_taken_a_write_stays_master_although_others_have_not_heard_of_it() {
+    let front = cluster("redis://127.0.0.1:7001");
+    let stale = format!("{A} 127.0.0.1:7001@1 myself,master - 0 0 1 c 0-5\n{B} 10.0.0.2:7002@1 slave {A} 0 0 1 c");
+    see(&front, &stale);
+    let replica = front.get(2).unwrap();
+    front.note_promotion(&replica);
+    see(&front, &stale);
+    assert_eq!(replica.node.info().role, NodeRole::Master);
+    // Once the views know it, they are believed again.
+    see(&front, &format!("{A} 127.0.0.1:7001@1 myself,slave {B} 0 0 1 c\n{B} 10.0.0.2:7002@1 master - 0 0 2 c 0-5"));
+    see(&front, &stale);
+    assert_eq!(replica.node.info().role, NodeRole::Replica);
+}
+
+#[test]
+fn connections_to_two_nodes_from_the_same_local_port_are_two_clients() {
+    let front = cluster("redis://127.0.0.1:7001,127.0.0.1:7002");
+    let (one, other) = (front.get(1).unwrap(), front.get(2).unwrap());
+    for (node, client) in [(1, "127.0.0.1:50001"), (2, "127.0.0.1:50002")] {
+        front.note_connection(node, "127.0.0.1:40000".to_owned(), client.to_owned(), "127.0.0.1:6379".to_owned());
+    }
+    front.forget_connection(2, "127.0.0.1:40000".to_owned());
+    let client = |member| book(&front, member, false).client_of("127.0.0.1:40000").map(|(client, _)| client);
+    assert_eq!((client(&one).as_deref(), client(&other)), (Some("127.0.0.1:50001"), None));
+    assert_eq!(book(&front, &other, false).shown_of("127.0.0.1:50001"), None);
+}
+
+#[test]
+fn nobody_at_an_address_that_only_a_reply_has_named_is_told_the_password() {
+    let front = cluster("redis://:secret@127.0.0.1:7001");
+    let first = front.first().unwrap();
+    book(&front, &first, true).local_of("10.0.0.2", 7002, None).unwrap();
+    assert_eq!(front.get(2).unwrap().target().password(), None);
+    see(&front, &format!("{A} 127.0.0.1:7001@1 myself,master - 0 0 1 c\n{B} 10.0.0.2:7002@1 slave {A} 0 0 1 c"));
+    assert_eq!(front.get(2).unwrap().target().password(), Some(&b"secret"[..]));
+}
