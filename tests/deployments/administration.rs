@@ -79,6 +79,7 @@ pub fn redis_cli_makes_and_changes_a_cluster() -> Result<(), String> {
     if count(&masters[1].id) != masters[1].count() + 300 {
         return Err(format!("reshard: {} slots became {}", masters[1].count(), count(&masters[1].id)));
     }
+    check(&local[1])?;
     let text = redis_cli(&["rebalance", &local[1], "--cluster-threshold", "1"])?;
     must(text.contains("Rebalancing across") || text.contains("No rebalancing needed"), "rebalance", &text)?;
     check(&local[3])?;

@@ -35,7 +35,7 @@ pub const SUITES: &[Suite] = &[
 ];
 
 /// The longest time that a suite may take.
-const LONGEST: Duration = Duration::from_secs(900);
+const LONGEST: Duration = Duration::from_secs(1_800);
 
 const PYTHON: Requirements = Requirements { name: "clients", text: include_str!("../clients/python/requirements.txt") };
 
