@@ -3,9 +3,9 @@
 use std::process::{Command, Stdio};
 
 use super::front::Front;
-use super::support::Deadline;
 use super::support::deployments::{Cluster, slot_of};
 use super::support::wire::{Frame, Wire};
+use super::support::{Deadline, wait_for};
 
 /// Runs `redis-cli --cluster` and returns what it printed.
 fn redis_cli(arguments: &[&str]) -> Result<String, String> {
@@ -79,6 +79,7 @@ pub fn redis_cli_makes_and_changes_a_cluster() -> Result<(), String> {
     if count(&masters[1].id) != masters[1].count() + 300 {
         return Err(format!("reshard: {} slots became {}", masters[1].count(), count(&masters[1].id)));
     }
+    check(&local[1])?;
     let text = redis_cli(&["rebalance", &local[1], "--cluster-threshold", "1"])?;
     must(text.contains("Rebalancing across") || text.contains("No rebalancing needed"), "rebalance", &text)?;
     check(&local[3])?;
@@ -117,7 +118,13 @@ fn owner<'a>(cluster: &'a Cluster, key: &str) -> &'a super::support::deployments
 
 fn write(cluster: &Cluster, keys: &[String]) {
     for (number, key) in keys.iter().enumerate() {
-        owner(cluster, key).must(&format!("SET {key} {number}"));
+        // A node that has just joined may not have heard yet that all is well.
+        wait_for(format_args!("{key} to be written"), || {
+            match owner(cluster, key).ask(&format!("SET {key} {number}")) {
+                reply if reply == Frame::status("OK") => Ok(()),
+                reply => Err(reply),
+            }
+        });
     }
 }
 

@@ -164,6 +164,15 @@ impl Front {
         self.nodes_of(std::iter::once(node))[0].1
     }
 
+    /// The lines of the journal that have this word of a command.
+    pub fn journal_of(&self, word: &str) -> Vec<String> {
+        let reply = Wire::connect(self.address()).ask("REDOUBLE JOURNAL EXPORT journal.jsonl");
+        assert!(!reply.is_error(), "JOURNAL EXPORT: {reply:?}");
+        let text = fs::read_to_string(self.folder.join("journal.jsonl")).expect("it was just written");
+        let word = format!("\"{word}\"");
+        text.lines().filter(|line| line.contains(&word)).map(str::to_owned).collect()
+    }
+
     pub fn address(&self) -> SocketAddr {
         local(self.ports[0])
     }

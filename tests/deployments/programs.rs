@@ -191,8 +191,12 @@ pub fn play(program: &Program, through: bool) -> Result<Outcome, String> {
     }
     let (lost, doubled) = compare_writes(&deployment, &written);
     if let Some(front) = &front {
-        fs::write(logs.join(format!("{}-redouble.log", program.name)), front.log())
-            .map_err(|error| error.to_string())?;
+        let mut text = front.log();
+        // What happened to the first keys that are not as they should be.
+        for key in lost.iter().chain(&doubled).take(5).filter_map(|line| line.split(' ').next()) {
+            text.push_str(&front.journal_of(key).join("\n"));
+        }
+        fs::write(logs.join(format!("{}-redouble.log", program.name)), text).map_err(|error| error.to_string())?;
     }
     let unknown = written.iter().map(|written| written.unknown.len()).sum();
     let written = written.iter().map(|written| written.last).sum();

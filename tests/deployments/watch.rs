@@ -39,7 +39,7 @@ impl Watch {
             let mut seen = Seen::default();
             while !flag.load(Ordering::Relaxed) {
                 look(&ports, program, &known, &mut seen);
-                std::thread::park_timeout(Duration::from_millis(50));
+                std::thread::park_timeout(Duration::from_millis(250));
             }
             seen
         });
@@ -56,7 +56,7 @@ impl Watch {
 fn look(ports: &[u16], program: u32, known: &[u32], seen: &mut Seen) {
     seen.looks += 1;
     // Some clients connect anew for nearly every command, so a single look would miss them.
-    for _ in 0..5 {
+    for _ in 0..3 {
         let own = |program| family(program).into_iter().flat_map(sockets);
         let before: Vec<u64> = own(program).collect();
         let connections = connections();

@@ -306,12 +306,19 @@ impl ClusterLine {
     }
 }
 
-/// Sends one command that must not fail.
+/// Sends one command that must not fail, but for replicas that are not in step yet: Valkey tells them of slots first.
 #[track_caller]
 fn must(wire: &mut Wire, line: &str) -> Frame {
-    let reply = wire.ask(line);
-    assert!(!reply.is_error(), "{line}: {reply:?}");
-    reply
+    let deadline = patience();
+    loop {
+        let reply = wire.ask(line);
+        if !reply.is_error() {
+            return reply;
+        }
+        let text = reply.text();
+        assert!(text.starts_with("NOREPLICAS"), "{line}: {text}");
+        look_again(&deadline, format_args!("{line}: {text}"));
+    }
 }
 
 /// The hash slot of a key.
