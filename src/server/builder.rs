@@ -506,7 +506,7 @@ impl Builder {
             nodes.push(node);
         }
         let nodes = Nodes::new(nodes);
-        nodes.all().iter().try_for_each(Node::open)?;
+        nodes.all().iter().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
         for front in nodes.all().iter().filter_map(|node| node.deployment()) {
             main.spawn(Arc::clone(front).keep_looking());
         }

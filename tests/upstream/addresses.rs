@@ -59,6 +59,10 @@ impl AddressBook for Book {
         (client_address == CLIENT).then(|| self.client.clone())
     }
 
+    fn is_tls(&self) -> bool {
+        false
+    }
+
     fn is_sentinel(&self) -> bool {
         self.is_sentinel
     }

@@ -32,7 +32,7 @@ impl Node {
             listeners.into_iter().map(|listener| self.main.spawn(accept(listener, Arc::clone(self), first.clone())));
         *self.accept_tasks.lock_ignoring_poison() = tasks.map(|task| task.abort_handle()).collect();
         drop(bound);
-        self.deployment.as_ref().map_or(Ok(()), |deployment| deployment.open(self))
+        Ok(())
     }
 
     /// Listens on the same addresses again, and accepts connections.
@@ -45,7 +45,13 @@ impl Node {
         }
         drop(bound);
         opened?;
-        self.open()
+        self.open()?;
+        self.deployment.as_ref().map_or(Ok(()), |deployment| deployment.reopen(self))
+    }
+
+    /// Accepts connections on the ports of the deployment's nodes for the first time.
+    pub(in crate::server) fn open_deployment(self: &Arc<Self>) -> Result<(), Error> {
+        self.deployment.as_ref().map_or(Ok(()), |deployment| deployment.open(self))
     }
 
     /// Refuses connections from now on, and closes all clients except `except`.

@@ -94,7 +94,11 @@ pub(in crate::server) fn wipe_all_from(front: &Arc<DeploymentFront>, events: &Ha
     Box::new(move || {
         let front = Arc::clone(&front);
         let wiping = events.spawn(async move {
-            for master in front.masters() {
+            let masters = front.masters();
+            if masters.is_empty() {
+                return Err("no master is known".to_owned());
+            }
+            for master in masters {
                 wipe(&master.target()).await?;
             }
             Ok(())

@@ -162,7 +162,10 @@ impl ProxyConnection {
         };
         let has_looked = std::mem::take(&mut self.has_looked);
         match rewritten {
-            Some(_) if book.has_missed.get() && !has_looked => Rewritten::Unknown,
+            // Nobody is sent anywhere by ROLE or INFO.
+            Some(_) if book.has_missed.get() && !has_looked && !matches!(follows, Follows::Addresses(_)) => {
+                Rewritten::Unknown
+            }
             Some(bytes) => Rewritten::Changed(bytes),
             None => Rewritten::Unchanged,
         }

@@ -244,9 +244,7 @@ impl ProxyConnection {
             let follows = Follows::of(&row.name.to_ascii_lowercase());
             follows == Follows::Nothing && row.kind != CommandKind::Blocking && row.group != Group::Control
         };
-        // Of what has so many bytes, only MIGRATE names a node.
-        let names_node = self.membership.is_some() && row.is_some_and(|row| row.name.eq_ignore_ascii_case("migrate"));
-        if names_node || !row.is_some_and(is_plain) {
+        if !row.is_some_and(is_plain) {
             return false;
         }
         let mut scanner = Box::<ReplyScanner>::default();

@@ -181,6 +181,11 @@ impl Target {
         self.database
     }
 
+    /// Whether it is reached by TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Whether it is a unix socket.
     pub fn is_socket(&self) -> bool {
         matches!(self.address, Address::Socket(_))

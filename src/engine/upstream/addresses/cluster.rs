@@ -37,7 +37,8 @@ fn shard_node(node: &Value<'_>, edits: &mut Edits<'_>, book: &dyn AddressBook) {
     let text = |name| node.field(name).and_then(Value::text);
     let host =
         ["ip", "endpoint", "hostname"].into_iter().filter_map(text).map(known_host).find(|host| !host.is_empty());
-    let Some(port) = ["port", "tls-port"].into_iter().find_map(|name| text(name).and_then(parse_port)) else { return };
+    let names = if book.is_tls() { ["tls-port", "port"] } else { ["port", "tls-port"] };
+    let Some(port) = names.into_iter().find_map(|name| text(name).and_then(parse_port)) else { return };
     let Some(local) = local_at(book, host.unwrap_or_default(), port, text("id")) else { return };
     for (name, value) in node.fields() {
         if matches!(name.bytes(), Some(b"ip" | b"endpoint" | b"hostname")) {

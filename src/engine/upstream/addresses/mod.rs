@@ -44,6 +44,8 @@ pub trait AddressBook {
     fn client_of(&self, address: &str) -> Option<(String, String)>;
     /// The reverse: the address that the server shows for the client with this address.
     fn shown_of(&self, client_address: &str) -> Option<String>;
+    /// Whether nodes are reached by TLS.
+    fn is_tls(&self) -> bool;
     /// Whether the node is a Sentinel (its messages have addresses).
     fn is_sentinel(&self) -> bool;
 }

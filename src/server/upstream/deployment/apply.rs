@@ -54,13 +54,21 @@ impl DeploymentFront {
                 member.node.set_info(info);
             }
         }
-        if self.is_cluster() && view.len() > 1 {
-            // Those that the cluster has forgotten.
+        let has_master = view.iter().any(|seen| seen.role == NodeRole::Master);
+        let is_whole = if self.is_cluster() { view.len() > 1 } else { has_master };
+        if is_whole {
+            // Those that the deployment has forgotten.
             for member in members.list.iter().filter(|member| !seen.iter().any(|(other, _)| Arc::ptr_eq(other, member)))
             {
                 let info = member.node.info();
-                if info.is_reachable && !info.id.is_empty() {
-                    let gone = NodeInfo { is_reachable: false, slots: Vec::new(), ..(*info).clone() };
+                let was_in = if self.is_cluster() {
+                    !info.id.is_empty()
+                } else {
+                    matches!(info.role, NodeRole::Master | NodeRole::Replica)
+                };
+                if was_in && info.is_reachable {
+                    let role = if self.is_cluster() { info.role } else { NodeRole::Unknown };
+                    let gone = NodeInfo { is_reachable: false, slots: Vec::new(), role, ..(*info).clone() };
                     changes.push(topology(&info.address, "gone"));
                     member.node.set_info(gone);
                 }

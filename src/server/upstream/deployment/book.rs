@@ -69,7 +69,14 @@ impl AddressBook for ConnectionBook<'_> {
         if member.is_none() {
             self.has_missed.set(true);
         }
-        // An address that cannot be served must not leave, either.
+        // An address that cannot be served must not leave, either. What a replica names is most likely its master, by a name that
+        // the deployment does not use.
+        let master = || {
+            let info = self.member.node.info();
+            let (host, port) = info.master.as_ref()?.rsplit_once(':')?;
+            self.front.member_at(host.trim_matches(['[', ']']), port.parse().ok()?)
+        };
+        let member = member.or_else(master);
         Some(self.local(member.as_ref().unwrap_or(self.member)))
     }
 
@@ -84,7 +91,9 @@ impl AddressBook for ConnectionBook<'_> {
         let members = self.front.members();
         let member = members.list.iter().find(|member| [member.node.port(), member.node.tls_port()].contains(&port))?;
         let target = member.target();
-        Some((target.host().to_owned(), target.port()))
+        // Nodes take only addresses of each other.
+        let host = crate::base::host::resolve(target.host()).map(|address| address.to_string());
+        Some((host.unwrap_or_else(|_| target.host().to_owned()), target.port()))
     }
 
     fn client_of(&self, address: &str) -> Option<(String, String)> {
@@ -97,6 +106,10 @@ impl AddressBook for ConnectionBook<'_> {
         let is_meant =
             |(key, value): &(&(u16, String), &(String, String))| key.0 == number && value.0 == client_address;
         connections.iter().find(is_meant).map(|((_, shown), _)| shown.clone())
+    }
+
+    fn is_tls(&self) -> bool {
+        self.member.target().is_tls()
     }
 
     fn is_sentinel(&self) -> bool {

@@ -11,7 +11,7 @@ use super::cluster_view::nodes_of;
 use super::sentinel_view::{id_of, master_of, replicas_of, sentinels_of};
 use super::view::SeenNode;
 use super::{DeploymentFront, Member};
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Stopwatch};
 use crate::base::error::Error;
 use crate::clients::deployment::DeploymentKind;
 use crate::powers::NodeRole;
@@ -24,6 +24,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest for one node.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long nobody is asked who has not answered, as long as others do.
+const PUT_OFF: Duration = Duration::from_secs(10);
 /// So many nodes are asked in a round if the views of the first ones are poor.
 const MOST_ASKED: usize = 4;
 
@@ -34,6 +36,8 @@ struct Source {
     connections: HashMap<String, ControlConnection>,
     /// Whose view was the best.
     preferred: String,
+    /// Since when somebody has not answered at all.
+    silent: HashMap<String, Stopwatch>,
 }
 
 /// What a node sees.
@@ -117,6 +121,13 @@ impl DeploymentFront {
             let is_preferred = source.preferred == member.target().address();
             (!is_preferred, !member.node.info().is_reachable)
         });
+        let addresses: Vec<String> = candidates.iter().map(|member| member.target().address()).collect();
+        source.connections.retain(|address, _| addresses.contains(address));
+        source.silent.retain(|address, since| addresses.contains(address) && since.elapsed() < PUT_OFF);
+        // Each would cost a second.
+        if source.silent.len() < candidates.len() {
+            candidates.retain(|member| !source.silent.contains_key(&member.target().address()));
+        }
         let is_alone = self.all().iter().filter(|member| !member.node.info().id.is_empty()).count() < 2;
         let mut best: Option<(Arc<Member>, View)> = None;
         let (mut answers, mut reasons) = (0, Vec::new());
@@ -177,7 +188,10 @@ impl DeploymentFront {
                 Ok(view)
             }
             Some(Err(reason)) => Err(reason_of(&address, reason)),
-            None => Err(format!("{address} does not answer")),
+            None => {
+                source.silent.insert(address.clone(), Stopwatch::start());
+                Err(format!("{address} does not answer"))
+            }
         }
     }
 }

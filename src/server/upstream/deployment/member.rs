@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
+use crate::base::clock::Stopwatch;
 use crate::base::error::Error;
 use crate::base::sync::MutexExt;
 use crate::clients::deployment::DeploymentNode;
@@ -15,9 +17,8 @@ use crate::server::listener::accept;
 use crate::server::node::Node;
 use crate::server::upstream::{ScriptMonitor, Target};
 
-/// Sentinels tell of a failover only when all replicas follow the new master, or after `failover-timeout`. At two views a second
-/// this is a minute.
-const STALE_VIEWS: u32 = 120;
+/// Sentinels tell of a failover only when all replicas follow the new master, or after `failover-timeout`.
+const STALE: Duration = Duration::from_secs(60);
 
 /// A node of the deployment as the front has it.
 pub(in crate::server) struct Member {
@@ -26,8 +27,8 @@ pub(in crate::server) struct Member {
     is_sentinel: AtomicBool,
     /// Only a reply has named it so far.
     is_only_named: AtomicBool,
-    /// For how many further views a node that has taken a write stays a master, whatever they say.
-    promoted_for: AtomicU32,
+    /// When it has taken a write that no view tells of yet.
+    promoted: Mutex<Option<Stopwatch>>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     bound: Mutex<Vec<BoundAddress>>,
@@ -46,7 +47,7 @@ impl Member {
             target: Mutex::new(Arc::new(target)),
             is_sentinel: AtomicBool::new(is_sentinel),
             is_only_named: AtomicBool::new(false),
-            promoted_for: AtomicU32::new(0),
+            promoted: Mutex::default(),
             addresses,
             tls_addresses,
             bound: Mutex::new(bound),
@@ -76,12 +77,12 @@ impl Member {
 
     /// It has taken a write, as only masters do.
     pub fn note_promotion(&self) {
-        self.promoted_for.store(STALE_VIEWS, Ordering::Relaxed);
+        *self.promoted.lock_ignoring_poison() = Some(Stopwatch::start());
     }
 
     /// The views tell of it.
     pub fn forget_promotion(&self) {
-        self.promoted_for.store(0, Ordering::Relaxed);
+        *self.promoted.lock_ignoring_poison() = None;
     }
 
     /// Only a reply has named it, and discovery will tell what it is.
@@ -94,10 +95,14 @@ impl Member {
         self.is_only_named.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether only a reply has named it.
+    pub fn is_only_named(&self) -> bool {
+        self.is_only_named.load(Ordering::Relaxed)
+    }
+
     /// Whether a view which says that it is a replica is older than a write that it has taken.
     pub fn outlives_view(&self) -> bool {
-        let counted = self.promoted_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        counted.is_ok()
+        self.promoted.lock_ignoring_poison().is_some_and(|since| since.elapsed() < STALE)
     }
 
     /// The local addresses for plain connections.
@@ -143,6 +148,9 @@ impl Member {
 
     /// Listens on the same ports again, and accepts connections.
     pub fn reopen(self: &Arc<Self>, front: &Arc<Node>) -> Result<(), Error> {
+        if self.node.is_serving() {
+            return Ok(());
+        }
         let mut bound = self.bound.lock_ignoring_poison();
         let opened = bound.iter_mut().try_for_each(BoundAddress::open);
         if opened.is_err() {
@@ -156,6 +164,9 @@ impl Member {
 
     /// Refuses connections from now on, and keeps the ports.
     pub fn close(&self) {
+        if !self.node.is_serving() {
+            return;
+        }
         let mut bound = self.bound.lock_ignoring_poison();
         // Set before the connections are listed: a connection that is being accepted sees this, or is in the list.
         self.node.set_serving(false);

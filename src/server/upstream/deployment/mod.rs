@@ -39,6 +39,8 @@ pub(in crate::server) use ports::{PortPool, PortRange};
 
 /// The most nodes: more would be an error, or an attack.
 const MOST_NODES: usize = 1024;
+/// The most nodes that only replies have named: the Sentinels' other masters, and nodes that are just joining.
+const MOST_NAMED: usize = 64;
 /// The usual ports.
 const CLUSTER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -237,7 +239,8 @@ impl DeploymentFront {
 
     /// Where a client finds data: the master behind Sentinels, or the first node.
     pub fn main_address(&self) -> Option<SocketAddr> {
-        let master = self.masters().into_iter().next().filter(|_| !self.is_cluster());
+        let mut masters = self.masters().into_iter().filter(|_| !self.is_cluster());
+        let master = masters.find(|master| master.node.info().is_reachable);
         master.or_else(|| self.first())?.main_address()
     }
 
@@ -306,7 +309,7 @@ impl DeploymentFront {
         let mut members = self.all();
         members.retain(|member| {
             let info = member.node.info();
-            info.role == NodeRole::Master && info.is_reachable && (!self.is_cluster() || !info.slots.is_empty())
+            info.role == NodeRole::Master && (!self.is_cluster() || !info.slots.is_empty())
         });
         members
     }
@@ -317,6 +320,11 @@ impl DeploymentFront {
         let members = self.all();
         members.iter().for_each(|member| self.announce(member));
         members.iter().try_for_each(|member| member.open(node))
+    }
+
+    /// Listens on the ports of all members again, and accepts connections.
+    pub fn reopen(&self, node: &Arc<Node>) -> Result<(), Error> {
+        self.all().iter().try_for_each(|member| member.reopen(node))
     }
 
     /// Accepts no connections any more.
@@ -371,6 +379,9 @@ impl DeploymentFront {
         let mut members = self.members();
         if let Some(member) = members.at(host, port) {
             return Some(member);
+        }
+        if members.list.iter().filter(|member| member.is_only_named()).count() >= MOST_NAMED {
+            return None;
         }
         // Discovery tells what it is. Until then nobody there is told our password.
         let Ok(target) = self.data.at(host, port).with_login(b"", b"") else { return None };

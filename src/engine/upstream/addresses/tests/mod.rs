@@ -70,6 +70,10 @@ impl AddressBook for Book {
         (client_address == CLIENT[0]).then(|| CLIENT[2].to_owned())
     }
 
+    fn is_tls(&self) -> bool {
+        false
+    }
+
     fn is_sentinel(&self) -> bool {
         self.is_sentinel
     }

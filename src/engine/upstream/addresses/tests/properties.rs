@@ -48,6 +48,10 @@ impl AddressBook for Identity {
         Some(client_address.to_owned())
     }
 
+    fn is_tls(&self) -> bool {
+        false
+    }
+
     fn is_sentinel(&self) -> bool {
         true
     }
