@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use support::{Outcome, PING, Process, allow_files, connect, exchange, free_port, median, request};
+use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, request};
 
 const VALUE: usize = 64;
 

@@ -116,13 +116,6 @@ impl Deployment {
         }
         Ok(())
     }
-
-    /// The nodes of a role.
-    pub fn with_role(&self, role: NodeRole) -> Vec<Arc<DeploymentNode>> {
-        let mut nodes = self.nodes();
-        nodes.retain(|node| node.info().role == role);
-        nodes
-    }
 }
 
 impl DeploymentNode {

@@ -10,6 +10,7 @@ pub struct NodeInfo {
     pub address: String,
     /// Its id in a Cluster, or the run id of a Sentinel; empty if it is unknown.
     pub id: String,
+    /// What it is for the others.
     pub role: NodeRole,
     /// The address of its master, if it is a replica and the master is known.
     pub master: Option<String>,
@@ -30,12 +31,17 @@ impl NodeInfo {
     }
 }
 
+/// What a node is in its deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeRole {
+    /// It has not been seen in the deployment.
     #[default]
     Unknown,
+    /// It takes writes.
     Master,
+    /// It follows a master.
     Replica,
+    /// It watches masters and replicas.
     Sentinel,
 }
 
