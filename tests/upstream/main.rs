@@ -13,6 +13,7 @@ mod monitor;
 mod nodes;
 mod order;
 mod passing;
+mod pieces;
 mod place;
 mod powers;
 mod programs;

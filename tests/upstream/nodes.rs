@@ -246,3 +246,16 @@ fn a_reset_brings_every_node_back() {
         assert_eq!(front.client(index, "client").ask(&format!("SET {} x", front.key(index))), Frame::status("OK"));
     }
 }
+
+#[test]
+fn a_server_that_was_stopped_serves_every_node_again() {
+    let front = Front::start();
+    let addresses: Vec<SocketAddr> = (0..3).map(|index| front.address(index)).collect();
+    front.server.stop_node(&front.name(1)).expect("it runs");
+    front.server.stop().expect("it runs");
+    assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()));
+    front.server.start().expect("it is stopped");
+    for address in addresses {
+        assert_eq!(Wire::connect(address).ask("PING"), Frame::status("PONG"));
+    }
+}
