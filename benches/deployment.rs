@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, request};
+use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 struct Load {
     title: &'static str,
@@ -214,26 +214,26 @@ fn medians(rounds: &[Seen]) -> Seen {
 
 fn take(front: &Front, cluster: &Cluster, load: &Load, command: &str) -> Outcome<Seen> {
     let before = (front.processor_seconds()?, cluster.processor_seconds()?);
-    let output = Command::new("redis-benchmark")
-        .args(["--cluster", "--csv", "-r", "100000", "-d", "64", "-t", command, "-p", &front.port.to_string()])
-        .args(["-n", &load.requests.to_string(), "-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
-        .output()?;
+    let measured = redis_benchmark(
+        Command::new("redis-benchmark")
+            .args(["--cluster", "--csv", "-r", "100000", "-d", "64", "-t", command, "-p", &front.port.to_string()])
+            .args([
+                "-n",
+                &load.requests.to_string(),
+                "-c",
+                &load.clients.to_string(),
+                "-P",
+                &load.per_trip.to_string(),
+            ]),
+    )?;
     let after = (front.processor_seconds()?, cluster.processor_seconds()?);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
-    let figures: Vec<f64> = line.split(',').filter_map(|field| field.trim_matches('"').parse().ok()).collect();
-    let [per_second, _, _, half, _, most, _] = figures[..] else {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("redis-benchmark on {} said: {text} {errors}", front.name).into());
-    };
     let per_request = |seconds: f64| seconds / load.requests as f64 * 1e6;
     Ok(Seen {
-        per_second,
+        per_second: measured.per_second,
         front: per_request(after.0 - before.0),
         nodes: per_request(after.1 - before.1),
-        half: half * 1e3,
-        most: most * 1e3,
+        half: measured.half,
+        most: measured.most,
     })
 }
 

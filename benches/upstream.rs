@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, request};
+use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 const VALUE: usize = 64;
 
@@ -252,26 +252,20 @@ impl Deployment {
     fn take(&self, front: &Front, load: &Load) -> Outcome<Seen> {
         let spent = |process: Option<&Process>| process.map_or(Ok(0.0), Process::processor_seconds);
         let before = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
-        let output = Command::new("redis-benchmark")
-            .args(["-p", &front.port.to_string(), "-n", &load.requests.to_string(), "--csv", "-r", "100000"])
-            .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
-            .args(load.command.iter().map(|word| word.replace("{value}", &"v".repeat(VALUE))))
-            .output()?;
+        let measured = redis_benchmark(
+            Command::new("redis-benchmark")
+                .args(["-p", &front.port.to_string(), "-n", &load.requests.to_string(), "--csv", "-r", "100000"])
+                .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
+                .args(load.command.iter().map(|word| word.replace("{value}", &"v".repeat(VALUE)))),
+        )?;
         let after = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
-        let text = String::from_utf8_lossy(&output.stdout);
-        let line = text.lines().last().unwrap_or_default();
-        // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
-        let figures: Vec<f64> = line.split(',').filter_map(|field| field.trim_matches('"').parse().ok()).collect();
-        let [per_second, _, _, half, _, most, _] = figures[..] else {
-            return Err(format!("redis-benchmark on {} said: {text}", front.name).into());
-        };
         let per_request = |seconds: f64| seconds / load.requests as f64 * 1e6;
         Ok(Seen {
-            per_second,
+            per_second: measured.per_second,
             front: per_request(after.0 - before.0),
             server: per_request(after.1 - before.1),
-            half: half * 1e3,
-            most: most * 1e3,
+            half: measured.half,
+            most: measured.most,
         })
     }
 }

@@ -105,3 +105,25 @@ impl Drop for Process {
         let _ = self.0.wait();
     }
 }
+
+/// What `redis-benchmark` has measured: requests per second, and microseconds from a trip's first byte to its last reply.
+pub struct Measured {
+    pub per_second: f64,
+    /// The median.
+    pub half: f64,
+    /// The 99th percentile.
+    pub most: f64,
+}
+
+/// Runs `redis-benchmark` for one kind of command.
+pub fn redis_benchmark(benchmark: &mut Command) -> Outcome<Measured> {
+    let output = benchmark.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().last().unwrap_or_default();
+    // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
+    let figures: Vec<f64> = line.split(',').filter_map(|field| field.trim_matches('"').parse().ok()).collect();
+    let [per_second, _, _, half, _, most, _] = figures[..] else {
+        return Err(format!("redis-benchmark said: {text} {}", String::from_utf8_lossy(&output.stderr)).into());
+    };
+    Ok(Measured { per_second, half: half * 1e3, most: most * 1e3 })
+}
