@@ -455,8 +455,12 @@ impl Cluster {
 
     /// Makes a replica of a master the master, as an operator does it, and returns its port.
     pub fn fail_over(&self, master: u16) -> u16 {
-        let replica = self.replicas_of(self.at(master))[0];
         let deadline = patience();
+        // A node on a busy machine is thought to have failed now and then.
+        while self.replicas_of(self.at(master)).is_empty() {
+            look_again(&deadline, "a replica");
+        }
+        let replica = self.replicas_of(self.at(master))[0];
         loop {
             // The nodes give it up after five seconds.
             replica.ask("CLUSTER FAILOVER");
