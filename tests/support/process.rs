@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -16,23 +17,29 @@ pub struct ServerProcess {
     address: SocketAddr,
     /// The server that it stands in front of. It ends with it.
     upstream: Option<Box<ServerProcess>>,
+    /// Where it saves its data. The folder ends with it.
+    folder: Option<PathBuf>,
 }
 
 impl ServerProcess {
     /// Starts the real `redis-server`.
     pub fn redis(arguments: &[&str]) -> Self {
-        let directory = std::env::temp_dir();
-        let directory = directory.to_str().expect("a path that is text");
-        // A separate file, because the server would load what another one has saved.
-        let file = format!("redouble-tests-{}-{}.rdb", std::process::id(), free_port());
-        let mut all = vec!["--bind", "127.0.0.1", "--dir", directory, "--dbfilename", &file];
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        // A folder of its own, because the server would load what another one has saved.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("redouble-redis-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut all = vec!["--bind", "127.0.0.1", "--dir", folder.to_str().expect("a path that is text")];
         all.extend(arguments);
-        Self::program("redis-server", &all).unwrap_or_else(|error| {
+        let mut server = Self::program("redis-server", &all).unwrap_or_else(|error| {
             panic!(
                 "redis-server cannot be started ({error}). These tests compare with the real one: `make test` installs \
                  it, or on Debian 12 `apt-get install redis-server`."
             )
-        })
+        });
+        server.folder = Some(folder);
+        server
     }
 
     /// Starts this project's binary.
@@ -90,7 +97,7 @@ impl ServerProcess {
     }
 
     fn new(child: Child, port: u16) -> Self {
-        Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), upstream: None }
+        Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), upstream: None, folder: None }
     }
 
     /// Keeps the server behind it until it ends.
@@ -132,6 +139,9 @@ impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 
