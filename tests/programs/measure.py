@@ -277,6 +277,7 @@ def compare(results):
 NAMES = {
     "a": "programs, half a",
     "b": "programs, half b",
+    "c": "programs, set c",
     "even": "histories, even seeds",
     "odd": "histories, odd seeds",
 }

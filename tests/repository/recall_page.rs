@@ -10,6 +10,7 @@ const MANIFEST: &str = include_str!("../programs/manifest.toml");
 const GROUPS: &[(&str, &str)] = &[
     ("a", "programs, half a"),
     ("b", "programs, half b"),
+    ("c", "programs, set c"),
     ("even", "histories, even seeds"),
     ("odd", "histories, odd seeds"),
 ];
@@ -60,7 +61,7 @@ fn the_page_has_the_figures_that_are_compared() {
 #[test]
 fn the_figures_are_those_of_all_programs() {
     let floors = floors();
-    for half in ["a", "b"] {
+    for half in ["a", "b", "c"] {
         for (expected, whole) in [("error", "wrong"), ("none", "right")] {
             let lines = [format!("half = \"{half}\""), format!("expected = \"{expected}\"")];
             assert_eq!(floors[half][whole], listed(&lines), "{whole} programs of {half}");
