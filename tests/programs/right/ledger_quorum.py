@@ -1,7 +1,6 @@
 """A ledger on the first of three servers, written under a lock that a majority of them must grant, in asyncio.
 
 Who gets less than two of three gives back what it has got, waits a moment of its own length and tries again.
-
 Keys: lock ledger:quorum on each server, data ledger:entries on the first.
 """
 import asyncio
