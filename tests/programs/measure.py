@@ -6,7 +6,7 @@
     measure.py --half a wrong/name.py    one program, or a folder; no histories
     measure.py --histories --seeds 0-99  histories alone
     measure.py --compare                 the exit code is 1 if a figure is worse than floors.toml says
-    measure.py --record                  writes the figures to floors.toml, and prints them as rows for the page of decision 27
+    measure.py --record                  writes the figures to floors.toml, and to the page of decision 27
 
 Each program runs under `redouble run --audit`, twice: with the declarations (`--locks`, `--resources`) that its entry in the
 manifest says, and with all its locks and data declared. A wrong one is found and a right one accused if it gets an error. What
@@ -35,6 +35,7 @@ import histories
 import run
 
 FLOORS = run.HERE / "floors.toml"
+PAGE = run.HERE.parent.parent / "docs/decisions/0027-recall-and-precision.md"
 ATTEMPTS = 3  # at a program that does not end as on a real server, because the machine is slow
 LIMIT_SECONDS = 60
 
@@ -291,12 +292,17 @@ def row(group, count):
 
 
 def record(results):
-    sections, head = [], [line for line in FLOORS.read_text().splitlines() if line.startswith("#")]
+    """Writes the figures to floors.toml and into the table of the page."""
+    sections, rows = [line for line in FLOORS.read_text().splitlines() if line.startswith("#")], {}
     for group, of in grouped(results, lambda result: result.group):
         count = figures(of)
-        sections.append("\n".join([f"[{group}]", *(f"{name} = {figure}" for name, figure in count.items())]))
-        print(row(group, count))
-    FLOORS.write_text("\n\n".join(["\n".join(head), *sections]) + "\n")
+        sections += ["", f"[{group}]", *(f"{name} = {figure}" for name, figure in count.items())]
+        rows[f"| {NAMES[group]} |"] = row(group, count)
+    FLOORS.write_text("\n".join(sections) + "\n")
+    lines = []
+    for line in PAGE.read_text().splitlines():
+        lines.append(next((now for beginning, now in rows.items() if line.startswith(beginning)), line))
+    PAGE.write_text("\n".join(lines) + "\n")
 
 
 def arguments():
