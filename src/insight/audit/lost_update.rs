@@ -474,10 +474,9 @@ impl LostUpdates {
         match (lost.kind, overwrite.new) {
             (WriteKind::Removal, _) => None,
             (WriteKind::Value, NewValue::One(new)) if lost.value.is(new) => {
-                // The same number twice may be two steps of one each.
-                let counts = |dependence| dependence == Dependence::Number;
-                let both = lost.basis.is_some_and(|basis| counts(basis.dependence)) && counts(overwrite.dependence);
-                both.then_some(*lost)
+                // The same number twice may be two steps of one each, and the same list have lost one element for two.
+                let is_seen = lost.basis.is_some_and(|basis| basis.dependence.is_seen());
+                (is_seen && overwrite.dependence.is_seen()).then_some(*lost)
             }
             (WriteKind::Value, NewValue::One(_)) if !lost.value.is_none() && lost.value.is_equal(&read.value) => None,
             _ => Some(*lost),
@@ -527,7 +526,7 @@ impl LostUpdates {
         let locks = IntendedLocks::of(&state.locks, &state.forgotten, &key, &own, &others);
         let is_cache = dependence == Dependence::NothingRead && overwrite.expires;
         let is_certain_by_locks = match () {
-            () if is_time || is_cache => false,
+            () if is_time || is_cache || is_same_value && dependence != Dependence::Number => false,
             () if locks.is_broken() => {
                 is_seen && is_certain && (is_stranger || is_other_update)
                     || is_stranger && has_other_read && locks.covers_read()
