@@ -2,6 +2,7 @@
 //!
 //! Linux says so in /proc, of the processes that this one may look into. Elsewhere nothing is known.
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no system but Linux tells command lines"))]
 mod command_line;
 #[cfg(target_os = "linux")]
 mod search;
@@ -41,6 +42,7 @@ pub enum SearchScope {
 }
 
 /// The other end of a connection.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no system but Linux tells whose it is"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A TCP connection from `client` to `server`.

@@ -94,16 +94,15 @@ impl JournalRef {
     }
 }
 
-/// A client in a sentence. A process is the same on all servers; its connections are numbered if it has several.
+/// A client in a sentence: its name, if it has one, or its process. That is the same on all servers; its connections are
+/// numbered if it has several.
 pub fn display_name(name: &str, client: u64, server: u16, process: Option<&ClientProcess>) -> String {
     let on = if server > 1 { format!(" on server {server}") } else { String::new() };
     let program = process.and_then(|process| process.process.display_name());
     match (program, process.is_some_and(ClientProcess::is_only_client), name) {
         (Some(program), true, "") => program,
-        (Some(program), true, name) => format!("{name} of {program}"),
         (Some(program), false, "") => format!("client {client}{on} of {program}"),
-        (Some(program), false, name) => format!("{name} (client {client}{on}) of {program}"),
         (None, _, "") => format!("client {client}{on}"),
-        (None, _, name) => format!("{name} (client {client}{on})"),
+        (_, _, name) => format!("{name} (client {client}{on})"),
     }
 }
