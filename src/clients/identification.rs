@@ -17,8 +17,9 @@ use crate::base::clock::Clock;
 use crate::base::process::{ProcessSearch, SearchScope};
 use crate::clients::session::{Client, Signal};
 
-/// How long a connection waits for the answer before it runs its first command.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// How long a connection waits for the answer before it runs its first command. The answer takes less than a millisecond,
+/// unless the machine has far too much to do.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// How many connections are looked up at once. Further ones stay unknown.
 const MAX_WAITING: usize = 10_000;
 

@@ -155,6 +155,9 @@ fn two_programs_without_names_that_hold_a_lock_at_once_are_an_error_and_are_call
     assert_eq!(errors, ["blind-delete", "two-holders"], "{findings:?}");
     let sentence = format!("{one} and {other} both held `lock:a`, because {other} had deleted it");
     assert!(findings.iter().any(|finding| finding["sentence"] == sentence.as_str()), "{sentence}: {findings:?}");
+    let page = Command::new(BINARY).args(["report", "--locks", "lock:*", "-o", "-"]).arg(&journal).output().unwrap();
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!([&one, &other].iter().all(|program| page.contains(&format!(r#""process":"{program}""#))), "{one}");
     let deletion = findings.iter().find(|finding| finding["code"] == "blind-delete").unwrap();
     assert!(deletion["evidence"][0]["program"].as_str().unwrap().starts_with("bash worker.sh "), "{deletion}");
 }
@@ -238,6 +241,30 @@ fn a_pid_that_is_given_again_is_another_program_and_without_one_nothing_is_known
         ["pid", "program", "process_started_us", "parent_pid"].iter().for_each(|field| drop(fields.remove(*field)));
     });
     assert_eq!(none, Vec::<String>::new());
+}
+
+#[test]
+fn a_child_may_release_what_its_parent_took_before_it_started() {
+    let folder = Folder::new("child");
+    let server = server(&[]);
+    let mut driver = Wire::connect(server.address());
+    let (journal, _) = played(&folder, &server, &mut driver);
+    let journal = lines(&journal);
+    let taken = journal.iter().find(|line| line["command"][2] == "5f0c9a83b1d24e67").unwrap();
+    let errors = |started: i64| {
+        let mut text = String::new();
+        for mut line in journal.clone() {
+            if line["client"] != taken["client"] {
+                line["parent_pid"] = taken["pid"].clone();
+                line["process_started_us"] = Value::from(taken["real_time_us"].as_i64().unwrap() + started);
+            }
+            text += &format!("{line}\n");
+        }
+        std::fs::write(folder.path("changed.jsonl"), text).unwrap();
+        audited(&[&folder.path("changed.jsonl")]).1
+    };
+    assert_eq!(errors(1), Vec::<String>::new());
+    assert_eq!(errors(-1_000_000), ["blind-delete", "two-holders"]);
 }
 
 #[test]

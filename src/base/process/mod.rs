@@ -53,22 +53,22 @@ pub enum Endpoint {
 
 impl Process {
     /// Whether both are one process: a number is given again once its process has ended.
-    pub fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         self.pid == other.pid && self.started.abs_diff(other.started) <= SAME_START
     }
 
     /// The same process without the arguments of its program, which can be data.
-    pub fn without_arguments(&self) -> Self {
+    pub(crate) fn without_arguments(&self) -> Self {
         Self { program: command_line::without_arguments(&self.program).into(), ..self.clone() }
     }
 
     /// Whether it had certainly started at a time, in microseconds since 1970.
-    pub fn had_started(&self, at: i64) -> bool {
+    pub(crate) fn had_started(&self, at: i64) -> bool {
         self.started.saturating_add(LATE_START) < at
     }
 
     /// The process in a sentence: `python worker.py (pid 4711)`; nothing if it is the server's own.
-    pub fn display_name(&self) -> Option<String> {
+    pub(crate) fn display_name(&self) -> Option<String> {
         (!self.program.is_empty()).then(|| format!("{} (pid {})", self.program, self.pid))
     }
 }

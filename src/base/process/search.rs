@@ -1,6 +1,7 @@
 //! Finds the process that has a socket, in /proc.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,26 +105,37 @@ impl ProcessSearch {
         })
     }
 
-    /// Looks into all processes: first those that were found before, then the others, the latest first.
+    /// Looks into all processes: first those that were found before, then the others, in the order in which they were most
+    /// likely started after the last one that was found.
     fn searched(&mut self, link: &str, user: u32) -> Option<(u32, u32)> {
         let own_user = rustix::process::geteuid();
         if !own_user.is_root() && own_user.as_raw() != user {
             return None;
         }
-        let mut pids: Vec<u32> = self.known.iter().rev().map(|known| known.process.pid).collect();
-        if let Some(found) = pids.iter().find_map(|pid| Some((*pid, self.fd_of(*pid, link)?))) {
-            return Some(found);
+        let last = self.known.last().map_or(self.own, |known| known.process.pid);
+        let mut gone = Vec::new();
+        let mut known = self.known.iter().rev().map(|known| known.process.pid);
+        let found = known.find_map(|pid| match self.fd_of(pid, link) {
+            Ok(fd) => Some((pid, fd?)),
+            Err(_) => {
+                gone.push(pid);
+                None
+            }
+        });
+        self.known.retain(|known| !gone.contains(&known.process.pid));
+        if found.is_some() {
+            return found;
         }
         if self.rest > 0 {
             self.rest -= 1;
             return None;
         }
-        let is_known = std::mem::take(&mut pids);
         let entries = fs::read_dir(&self.proc).ok()?.flatten();
-        pids.extend(entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
-        pids.retain(|pid| !is_known.contains(pid));
-        pids.sort_unstable_by(|one, other| other.cmp(one));
-        let found = pids.iter().find_map(|pid| Some((*pid, self.fd_of(*pid, link)?)));
+        let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).collect();
+        pids.retain(|pid| self.known.iter().all(|known| known.process.pid != *pid));
+        // Numbers are given in ascending order, and begin anew at the end.
+        pids.sort_unstable_by_key(|pid| pid.wrapping_sub(last));
+        let found = pids.iter().find_map(|pid| Some((*pid, self.fd_of(*pid, link).ok()??)));
         match found {
             Some(_) => self.misses = 0,
             // Its process is one that cannot be looked into, and so will be others.
@@ -139,11 +151,13 @@ impl ProcessSearch {
         fs::read_link(self.path(pid, &format!("fd/{fd}"))).is_ok_and(|found| found.as_os_str() == link)
     }
 
-    fn fd_of(&self, pid: u32, link: &str) -> Option<u32> {
-        fs::read_dir(self.path(pid, "fd")).ok()?.flatten().find_map(|entry| {
+    /// The file descriptor as which a process has a socket. An error says that it has ended or must not be looked into.
+    fn fd_of(&self, pid: u32, link: &str) -> io::Result<Option<u32>> {
+        let mut entries = fs::read_dir(self.path(pid, "fd"))?.flatten();
+        Ok(entries.find_map(|entry| {
             let is_it = fs::read_link(entry.path()).is_ok_and(|found| found.as_os_str() == link);
             is_it.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
-        })
+        }))
     }
 
     /// Whether a process is this one, comes from it, or belongs to its process group.

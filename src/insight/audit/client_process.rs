@@ -52,26 +52,26 @@ struct KnownProcess {
 
 impl ClientProcess {
     /// A process of which nothing else is known.
-    pub fn alone(process: Arc<Process>) -> Self {
+    pub(crate) fn alone(process: Arc<Process>) -> Self {
         Self { process, alongside: Arc::from([]), is_only_client: true }
     }
 
-    pub fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.process, &other.process) || self.process.is(&other.process)
     }
 
     /// Whether both are known to have lived at the same time.
-    pub fn was_alongside(&self, other: &Self) -> bool {
+    pub(crate) fn was_alongside(&self, other: &Self) -> bool {
         let has_met = |one: &Self, other: &Self| one.alongside.iter().any(|met| met.is(&other.process));
         has_met(self, other) || has_met(other, self)
     }
 
     /// Whether it was started by another one after a time, and so may know what that one knew then.
-    pub fn may_inherit(&self, other: &Self, at: i64) -> bool {
+    pub(crate) fn may_inherit(&self, other: &Self, at: i64) -> bool {
         self.process.parent == other.process.pid && !self.process.had_started(at)
     }
 
-    pub fn is_only_client(&self) -> bool {
+    pub(crate) fn is_only_client(&self) -> bool {
         self.is_only_client
     }
 }
