@@ -24,6 +24,7 @@ mod audit_state;
 mod auditor;
 mod carried_holds;
 mod client_identity;
+mod client_process;
 mod client_state;
 mod code;
 mod command_effects;
@@ -78,6 +79,7 @@ pub use audit_failure::AuditFailure;
 pub use auditor::Auditor;
 #[cfg(feature = "internals")]
 pub use client_identity::ClientIdentity;
+pub use client_process::ClientProcess;
 pub use code::{Code, Severity};
 pub(crate) use explanation::{groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
