@@ -371,7 +371,7 @@ impl AuditState {
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);
         let lock = &tracker.context.lock;
-        !lock.is_known() && !lock.is_in_use()
+        !lock.is_known() && !lock.is_in_use() && !lock.has_expired_token()
     }
 
     /// Applies what a command did to one key.
@@ -442,10 +442,11 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
-            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } => is_matched(&self.scope.locks, effect.key),
+            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
+                is_matched(&self.scope.locks, effect.key)
+            }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }
-            | Effect::Read { .. }
             | Effect::Delete { .. }
             | Effect::Expire { .. }
             | Effect::NotOwned { .. }

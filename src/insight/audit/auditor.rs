@@ -6,6 +6,7 @@ use super::audit_state::AuditState;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
+use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
@@ -46,6 +47,8 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// The locks that are no strings.
+    declared: DeclaredLocks,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -66,8 +69,20 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
-        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
+        let (nodes, declared, clock_moves) = (KnownNodes::default(), DeclaredLocks::default(), Vec::new());
+        Self {
+            commands,
+            state,
+            scripts,
+            queued,
+            nodes,
+            cross_slots,
+            declared,
+            waiting,
+            places: 0,
+            clock_moves,
+            lines: 0,
+        }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -126,7 +141,7 @@ impl Auditor {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
         let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
-        let nodes = self.nodes.clone();
+        let (nodes, declared) = (self.nodes.clone(), DeclaredLocks::default());
         Self {
             commands,
             state,
@@ -134,6 +149,7 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            declared,
             waiting,
             places: 0,
             clock_moves,
@@ -152,6 +168,7 @@ impl Auditor {
     /// Lines of a server are missing: who holds what there is unknown. The findings stay.
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
+        self.declared.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
     }
@@ -162,6 +179,7 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.declared.forget(server);
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -193,6 +211,9 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
+            if self.state.scope.is_declared(header.second) {
+                return false;
+            }
             if is_about_key && self.state.locks.find(server, header.db, header.second).is_some() {
                 return false;
             }
@@ -250,6 +271,7 @@ impl Auditor {
         (self.state.is_loose, self.state.is_stale) = (line.is_loose, line.is_stale);
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
+        self.declared.note(&mut self.state, line, &self.commands);
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);

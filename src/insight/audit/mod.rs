@@ -10,7 +10,7 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; of several
+//! 8. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; of several
 //!    fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
@@ -26,6 +26,7 @@ mod client_state;
 mod code;
 mod command_effects;
 mod cross_slot;
+mod declared_locks;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
@@ -50,6 +51,7 @@ mod lock_reason;
 mod lock_table;
 mod lock_tracker;
 mod missing_replies;
+mod occupancy;
 mod program_links;
 mod queued_commands;
 mod record_merge;
