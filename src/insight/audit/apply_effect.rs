@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, LockRead};
+use super::code::Severity;
 use super::effect::{Claim, Effect, ExpiryChange, Intent, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, PastHold, Waiter, push_exact};
@@ -489,7 +490,8 @@ impl LockTracker<'_> {
         let is_own_token = past.is_some_and(|past| past.hold.client.is_same_connection(&client)) && is_token;
         let is_late_renewal = intent == Intent::Extend && past.is_some_and(|past| past.end == HoldEnd::Expired);
         if is_own_token && self.context.lock.shape == LockShape::Value {
-            self.note_reason(LockReason::Compared);
+            let is_wrong = self.context.lock.pending.iter().any(|finding| finding.severity == Severity::Error);
+            self.note_reason(if is_wrong { LockReason::Compared } else { LockReason::Sought });
         }
         self.emit(&LockEvent::NotOwned { token, intent, had_held });
         // Whether it stops, its next writes show.

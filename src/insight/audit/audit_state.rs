@@ -267,6 +267,13 @@ impl AuditState {
         }
     }
 
+    /// A command that never ran may have been to take a lock.
+    pub fn note_unanswered(&mut self, line: &JournalLine<'_>) {
+        if let Some(key) = line.words.get(1).filter(|_| !self.locks.is_empty()) {
+            self.global.note_unanswered(key);
+        }
+    }
+
     /// Keeps the locks that a client holds or waits for.
     fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
         ids.sort();
@@ -445,11 +452,14 @@ impl AuditState {
             Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
                 is_matched(&self.scope.locks, effect.key)
             }
+            // It was taken on other servers, and is released on this one, too.
+            Effect::NotOwned { .. } => {
+                effect.precondition.token().is_some_and(|token| self.global.has_attempt(effect.key, token))
+            }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }
             | Effect::Delete { .. }
             | Effect::Expire { .. }
-            | Effect::NotOwned { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
             | Effect::Unknown { may_take: false }

@@ -290,7 +290,7 @@ impl Auditor {
             Some(EventKind::Promoted) => return self.fail_over(line),
             Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
-            None if line.outcome == Outcome::NeverRan => return,
+            None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };

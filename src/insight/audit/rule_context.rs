@@ -76,6 +76,9 @@ impl RuleContext<'_> {
             culprit,
             allowed: None,
         };
+        if finding.severity == Severity::Error && self.lock.reasons.has(LockReason::Sought) {
+            self.note_reason(LockReason::Compared);
+        }
         if self.lock.is_known() {
             self.collector.add(finding);
         } else {
