@@ -18,6 +18,7 @@ mod hostile;
 mod intervals;
 mod lateness;
 mod live;
+mod lost_update;
 mod monitor;
 mod ownership;
 mod partial;

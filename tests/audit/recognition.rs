@@ -673,3 +673,18 @@ fn the_documented_lock_foo_is_recognised_when_nobody_was_refused() {
     );
     assert!(!played.findings().is_empty());
 }
+
+#[test]
+fn a_token_under_the_name_of_a_lock_is_one_if_something_is_wrong() {
+    let story = |key: &str| {
+        format!(
+            "a: SET {key} {{a}} NX PX 600
+            a: GET {key}
+            +700ms
+            b: SET {key} {{b}} NX PX 600
+            a: DEL {key}"
+        )
+    };
+    let found = |key: &str| play(&story(key)).findings().iter().any(|finding| finding.code == Code::ForeignRelease);
+    assert!(found("coupon:mutex") && !found("coupon:page"));
+}

@@ -16,6 +16,7 @@ use super::known_nodes::KnownNodes;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -49,6 +50,8 @@ pub struct Auditor {
     cross_slots: CrossSlots,
     /// The locks that are no strings.
     declared: DeclaredLocks,
+    /// Who read and wrote which data.
+    data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -69,7 +72,8 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, declared, clock_moves) = (KnownNodes::default(), DeclaredLocks::default(), Vec::new());
+        let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
+        let declared = DeclaredLocks::default();
         Self {
             commands,
             state,
@@ -78,6 +82,7 @@ impl Auditor {
             nodes,
             cross_slots,
             declared,
+            data,
             waiting,
             places: 0,
             clock_moves,
@@ -150,6 +155,7 @@ impl Auditor {
             nodes,
             cross_slots,
             declared,
+            data: LostUpdates::default(),
             waiting,
             places: 0,
             clock_moves,
@@ -171,6 +177,7 @@ impl Auditor {
         self.declared.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
+        self.data.forget();
     }
 
     /// A server begins anew: forgets it and its findings.
@@ -180,6 +187,7 @@ impl Auditor {
         self.nodes.forget(server);
         self.cross_slots.forget(server);
         self.declared.forget(server);
+        self.data.forget();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -187,6 +195,7 @@ impl Auditor {
     /// Forgets the findings. Who holds what stays known.
     pub fn forget_findings(&mut self) {
         self.state.collector.forget(None);
+        self.data.forget_findings();
     }
 
     // ---- lines
@@ -214,7 +223,9 @@ impl Auditor {
             if self.state.scope.is_declared(header.second) {
                 return false;
             }
-            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some() {
+            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some()
+                || !self.data.note_header(server, header, row)
+            {
                 return false;
             }
         }
@@ -280,6 +291,7 @@ impl Auditor {
             }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
+                    self.data.forget();
                     flush(&mut self.state, line, None, FlushCause::Restart);
                 }
                 return;
@@ -307,6 +319,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -346,6 +359,7 @@ impl Auditor {
                 tracker.finish();
             });
         }
+        self.data.tell_awaited(&mut self.state);
     }
 
     /// A node is replaced by another one.

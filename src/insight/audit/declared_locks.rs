@@ -108,8 +108,8 @@ impl DeclaredLocks {
             let (declared, others): (Vec<&[u8]>, Vec<&[u8]>) =
                 accessed.keys.iter().copied().partition(|key| state.scope.is_declared(key));
             let mut act = Turn { server: line.server, db: command.db, client, source: &source, found: &mut found };
-            if let Some(other) = others.first().filter(|_| accessed.writes) {
-                self.work(&mut act, other);
+            if let Some(other) = others.first() {
+                self.work(&mut act, other, accessed.writes);
             }
             if !is_known {
                 declared.iter().for_each(|key| self.doubt(line, command.db, key));
@@ -130,12 +130,12 @@ impl DeclaredLocks {
         found.into_iter().for_each(|(id, mistake)| report(state, &source, id, mistake));
     }
 
-    /// A client writes a key that is no lock.
-    fn work(&mut self, turn: &mut Turn<'_>, key: &[u8]) {
+    /// A client uses a key that is no lock.
+    fn work(&mut self, turn: &mut Turn<'_>, key: &[u8], writes: bool) {
         let may_work = |(id, lock): &(&LockId, &mut Occupancy)| id.server == turn.server && lock.may_work(turn.client);
         for (id, lock) in self.locks.iter_mut().filter(may_work) {
             let mut mistakes = Vec::new();
-            lock.work(&mut Act { client: turn.client, source: turn.source, mistakes: &mut mistakes }, key);
+            lock.work(&mut Act { client: turn.client, source: turn.source, mistakes: &mut mistakes }, key, writes);
             turn.found.extend(mistakes.into_iter().map(|mistake| (id.clone(), mistake)));
         }
     }

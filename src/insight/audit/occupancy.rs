@@ -86,6 +86,8 @@ struct Refusal {
     count: i64,
     /// It had found the lock free in a step before.
     looked: Option<JournalRef>,
+    /// Who had it, while the client used other keys all the same.
+    beside: Option<(ClientIdentity, JournalRef)>,
 }
 
 /// What a client did wrong.
@@ -237,7 +239,7 @@ impl Occupancy {
         let before: i64 = self.refusals.iter().filter(|refusal| is_its(refusal)).map(|refusal| refusal.count).sum();
         self.refusals.retain(|refusal| !is_its(refusal));
         let (client, source, count) = (act.client.clone(), act.source.clone(), count + before);
-        remember(&mut self.refusals, Refusal { client, place: place.into(), source, count, looked });
+        remember(&mut self.refusals, Refusal { client, place: place.into(), source, count, looked, beside: None });
     }
 
     /// A client sets a place whether it is free or not.
@@ -392,28 +394,30 @@ impl Occupancy {
         }
     }
 
-    /// A client that was told that others are there before it writes something else: it works all the same.
-    pub fn work(&mut self, act: &mut Act<'_>, key: &[u8]) {
+    /// A client that was told that others are there before it uses another key: it works all the same, if it writes.
+    pub fn work(&mut self, act: &mut Act<'_>, key: &[u8], writes: bool) {
         let is_its = |refusal: &&mut Refusal| act.is_mine(&refusal.client) && refusal.count > 0;
         let Some(refusal) = self.refusals.iter_mut().find(is_its) else { return };
-        let Some(looked) = refusal.looked.take() else {
-            self.is_shared = true;
+        let Some(looked) = refusal.looked.clone() else {
+            self.is_shared |= writes;
             return;
         };
+        let is_other =
+            |other: &&Occupant| other.gone.is_none() && other.client.same_program(act.client) != SameProgram::Yes;
+        if let Some(other) = self.occupants.iter().find(is_other).filter(|_| refusal.beside.is_none()) {
+            refusal.beside = Some((other.client.clone(), other.taken.clone()));
+        }
+        let Some((other, taken)) = refusal.beside.clone().filter(|_| writes && !self.is_shared) else { return };
         let counted = refusal.source.clone();
-        let is_shared = self.is_shared;
-        let is_other = |other: &&Occupant| {
-            other.gone.is_none() && other.client.same_program(act.client) != SameProgram::Yes && !is_shared
-        };
-        let Some(other) = self.occupants.iter().find(is_other) else { return };
+        refusal.looked = None;
         let sentence = format!(
             "found {{key}} free and counted it up in a second step, when {} had it: it wrote `{}` all the same",
-            other.client.display_name(),
+            other.display_name(),
             String::from_utf8_lossy(key)
         );
         let evidence = vec![
             looked.shows("found it free"),
-            other.taken.shows("took it"),
+            taken.shows("took it"),
             counted.shows("counted it up, and was told that another one has it"),
             act.source.shows("worked all the same"),
         ];
