@@ -8,6 +8,7 @@
 mod clocks;
 mod corpus;
 mod cross_slot;
+mod declared;
 mod ending;
 mod expiry;
 mod failover;
@@ -24,6 +25,7 @@ mod partial;
 mod recognition;
 mod redlock;
 mod report;
+mod reset;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

@@ -31,6 +31,11 @@ pub enum LockReason {
     Returned = 512,
     /// The name of the key says so.
     Named = 1024,
+    /// A script was given the client's own token when the key had expired. This is enough only for a key with which
+    /// something is certainly wrong.
+    Sought = 2048,
+    /// It was a lock before a reset, under this name or a like one, with such values.
+    Learned = 32768,
 }
 
 /// The weak reasons.
@@ -53,9 +58,19 @@ impl LockReasons {
         self.0 & reason as u16 != 0
     }
 
+    /// Whether one of them is enough by itself, and was seen since the last reset.
+    pub fn are_strong(self) -> bool {
+        self.0 & !(WEAK | LockReason::Learned as u16) != 0
+    }
+
+    /// Whether it is a lock for nothing but what was known before a reset.
+    pub fn are_learned(self) -> bool {
+        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u16)).are_enough()
+    }
+
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
-        self.0 & !WEAK != 0 || (weak.count_ones() > 1 && weak != COUNTER)
+        self.0 & !WEAK & !(LockReason::Sought as u16) != 0 || (weak.count_ones() > 1 && weak != COUNTER)
     }
 }
 
