@@ -10,6 +10,7 @@ use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, Wai
 use super::lock_event::LockEvent;
 use super::lock_reason::LockReason;
 use super::lock_tracker::{LockTracker, NewHold};
+use super::rules::{is_trivial, is_unique_token};
 use super::timestamp::Timestamp;
 
 impl LockTracker<'_> {
@@ -41,7 +42,12 @@ impl LockTracker<'_> {
             Effect::Delete { removed } => {
                 match removed.unwrap_or(self.context.lock.value.is_some() || self.context.lock.is_in_doubt) {
                     true => self.delete(effect.precondition),
-                    false => self.note_not_owned(token, Intent::Release),
+                    false => {
+                        if self.has_held() {
+                            self.note_reason(LockReason::Returned);
+                        }
+                        self.note_not_owned(token, Intent::Release);
+                    }
                 }
             }
             Effect::Expire { expiry, done: true } => self.set_expiry(effect.precondition, *expiry),
@@ -172,8 +178,9 @@ impl LockTracker<'_> {
             None => self.context.lock.past_holds.back().is_some_and(|past| past.end == HoldEnd::Closed),
         };
         if is_contended {
-            // An unknown value may be the same.
-            let is_alike = value.is_none_or(|value| self.context.lock.value.as_deref() == Some(value));
+            // An unknown value may be the same. What is no token may be data.
+            let is_same = |value| self.context.lock.value.as_deref() == Some(value);
+            let is_alike = value.is_none_or(|value| is_same(value) || !is_unique_token(value));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
@@ -333,6 +340,12 @@ impl LockTracker<'_> {
         }
     }
 
+    /// Whether the client that acts has held the lock, or believes that it does.
+    fn has_held(&self) -> bool {
+        let lock = &self.context.lock;
+        self.context.actor.is_some_and(|actor| lock.hold_of(actor).is_some() || lock.past_hold_of(actor).is_some())
+    }
+
     /// The last read of the client that acts.
     fn last_read(&self) -> Option<LockRead> {
         let actor = self.context.actor?;
@@ -347,6 +360,9 @@ impl LockTracker<'_> {
         if !is_stale && self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
             self.vanish();
             self.set_value(value);
+        }
+        if value.is_some_and(|value| !is_unique_token(value) && !is_trivial(value)) && !self.has_held() {
+            self.lock().reasons.note_data();
         }
         if let Some(client) = self.actor() {
             let (id, times_taken) = (Arc::clone(&self.context.lock.id), self.context.lock.times_taken);
@@ -383,7 +399,7 @@ impl LockTracker<'_> {
             Precondition::Compared(_) => true,
             Precondition::None => is_own,
         };
-        if is_own {
+        if is_own || self.has_held() {
             self.note_reason(LockReason::Returned);
         }
         let read = self.last_read();
@@ -458,8 +474,7 @@ impl LockTracker<'_> {
             && self.context.lock.holds[hold].extensions == 0
         {
             // A counter begins like that, too, but not with a token.
-            let token = &self.context.lock.holds[hold].token;
-            let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
+            let is_token = is_unique_token(&self.context.lock.holds[hold].token);
             self.note_reason(if is_token { LockReason::ExpiryBehind } else { LockReason::Behind });
         }
         self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: None });
