@@ -1,6 +1,6 @@
 //! What the auditor has learnt from the journals so far: locks, clients, findings.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -11,7 +11,7 @@ use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
-use super::lock::{Hold, HoldEnd, Lock, LockId};
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -28,11 +28,16 @@ use crate::powers::{EventKind, Outcome, short_line};
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
 
+/// How many holds are remembered of keys that are not tracked any more.
+const MAX_FORGOTTEN: usize = 128;
+
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
     pub scope: Arc<Scope>,
     pub locks: LockTable,
+    /// The last holds of keys that are free and were no locks, as far as it was known then.
+    pub forgotten: VecDeque<(Arc<LockId>, PastHold)>,
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
@@ -59,6 +64,7 @@ impl AuditState {
         Self {
             scope,
             locks: LockTable::default(),
+            forgotten: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             shared: SharedConnections::default(),
@@ -90,6 +96,7 @@ impl AuditState {
     /// Forgets who holds what on a server. The findings stay.
     pub fn forget_locks(&mut self, server: u16) {
         self.locks.forget(server);
+        self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
@@ -335,8 +342,21 @@ impl AuditState {
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
-            self.locks.remove(id);
+            self.forget_free(id);
         }
+    }
+
+    /// A key that is free and was no lock is not tracked any more.
+    fn forget_free(&mut self, id: &LockId) {
+        if let Some(lock) = self.locks.get(id)
+            && let Some(past) = lock.past_holds.back()
+        {
+            if self.forgotten.len() >= MAX_FORGOTTEN {
+                self.forgotten.pop_front();
+            }
+            self.forgotten.push_back((Arc::clone(&lock.id), past.clone()));
+        }
+        self.locks.remove(id);
     }
 
     /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
@@ -414,7 +434,7 @@ impl AuditState {
         }
         self.prune_met(&client);
         if is_free {
-            self.locks.remove(&id);
+            self.forget_free(&id);
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;

@@ -15,6 +15,7 @@ use super::known_nodes::KnownNodes;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -46,6 +47,8 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// Who read and wrote which data.
+    data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -66,8 +69,8 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
-        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
+        let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
+        Self { commands, state, scripts, queued, nodes, cross_slots, data, waiting, places: 0, clock_moves, lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -134,6 +137,7 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            data: LostUpdates::default(),
             waiting,
             places: 0,
             clock_moves,
@@ -154,6 +158,7 @@ impl Auditor {
         self.state.forget_locks(server);
         self.queued.forget(server);
         self.waiting.forget(server);
+        self.data.forget();
     }
 
     /// A server begins anew: forgets it and its findings.
@@ -162,6 +167,7 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.data.forget();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -169,6 +175,7 @@ impl Auditor {
     /// Forgets the findings. Who holds what stays known.
     pub fn forget_findings(&mut self) {
         self.state.collector.forget(None);
+        self.data.forget_findings();
     }
 
     // ---- lines
@@ -193,7 +200,9 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
-            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some() {
+            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some()
+                || !self.data.note_header(server, header, row)
+            {
                 return false;
             }
         }
@@ -258,6 +267,7 @@ impl Auditor {
             }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
+                    self.data.forget();
                     flush(&mut self.state, line, None, FlushCause::Restart);
                 }
                 return;
@@ -285,6 +295,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -324,6 +335,7 @@ impl Auditor {
                 tracker.finish();
             });
         }
+        self.data.tell_awaited(&mut self.state);
     }
 
     /// A node is replaced by another one.
