@@ -7,8 +7,7 @@
 use super::packages::{NodePackages, Requirements};
 use super::suites::{Pace, Servers, Source, Suite};
 
-const PYTHON: Requirements =
-    Requirements { name: "examples", text: include_str!("examples/requirements.txt") };
+const PYTHON: Requirements = Requirements { name: "examples", text: include_str!("examples/requirements.txt") };
 
 const NODE: NodePackages = NodePackages {
     name: "node-examples",

@@ -303,6 +303,12 @@ impl LockTracker<'_> {
         let is_same = |lock: &Lock| !lock.is_value_unknown && value == Some(&*lock.holds[held].token);
         let is_own = self.is_own_hold(held, precondition) || is_same(self.context.lock);
         let written = value.unwrap_or_default();
+        if is_own && leaves_a_mark(precondition, written) {
+            self.emit(&LockEvent::Deleted { hold, precondition, is_release: true, read: None });
+            self.lose_key(held, true);
+            self.write_value(value);
+            return self.set_deadline(deadline);
+        }
         if is_own {
             self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: Some(written) });
             self.set_deadline(deadline);
@@ -535,6 +541,14 @@ impl LockTracker<'_> {
             self.set_value(None);
         }
     }
+}
+
+/// Whether a holder that compares its token writes something in its place that is no token: `done`, for those who look
+/// later. It has given the lock up then.
+fn leaves_a_mark(precondition: Precondition<'_>, written: &[u8]) -> bool {
+    let is_mark =
+        |token: &[u8]| written.len() < token.len() && !token.starts_with(written) && !is_unique_token(written);
+    precondition.token().is_some_and(|token| is_unique_token(token) && is_mark(token))
 }
 
 /// Whether the reply of a command shows that the key was there.
