@@ -57,6 +57,38 @@ fn who_writes_in_place_of_its_token_that_the_work_is_done_has_given_the_lock_up(
     ));
 }
 
+/// A loses the lock to its expiry, and comes back with this.
+fn comes_back_with(write: &str) -> String {
+    let release = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
+    format!(
+        r#"
+            B: SET lock {{b1}} NX PX 1000
+            B: EVAL "{release}" 1 lock {{b1}}
+            A: SET lock {{a}} NX PX 1000
+            A: GET balance
+            +2s
+            B: SET lock {{b}} NX PX 1000
+            B: SET balance 7
+            {write}
+            B: EVAL "{release}" 1 lock {{b}}
+        "#
+    )
+}
+
+#[test]
+fn who_writes_late_on_a_condition_loses_nobodys_update() {
+    let fence = "if tonumber(redis.call('get',KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end \
+        redis.call('set',KEYS[1],ARGV[2]) return 1";
+    let worked = |write: &str| found(Code::WorkAfterExpiry, &comes_back_with(write)).map(|finding| finding.severity);
+    assert_eq!(worked("A: SET balance 5"), Some(Severity::Error));
+    assert_eq!(worked("A: MULTI\nA: SET balance 5\nA: EXEC"), Some(Severity::Error));
+    assert_eq!(worked("A: EVAL \"redis.call('set',KEYS[1],ARGV[1]) return 1\" 1 balance 5"), Some(Severity::Error));
+    assert_eq!(worked("A: WATCH other\nA: MULTI\nA: SET balance 5\nA: EXEC"), Some(Severity::Error));
+    assert_eq!(worked("A: WATCH balance\nA: GET balance\nA: MULTI\nA: SET balance 8\nA: EXEC"), None);
+    assert_eq!(worked("A: WATCH lock\nA: GET lock\nA: MULTI\nA: SET balance 8\nA: EXEC"), None);
+    assert_eq!(worked(&format!("A: EVAL \"{fence}\" 2 balance fence 1 8")), None);
+}
+
 #[test]
 fn tokens_that_are_counted_can_be_guessed() {
     let story = |second: &str| {

@@ -31,7 +31,6 @@ async def main():
     done("the schedule is there", len(await source.get_schedules()) <= 1)
     await plan.unschedule()
     worker.terminate()
-    worker.wait()
     await source.shutdown()
     await broker.shutdown()
 
