@@ -566,6 +566,7 @@ impl LostUpdates {
                 at: line.at,
                 culprit: client.id,
                 allowed: None,
+                mark: None,
             }
         };
         let found = finding(severity);
