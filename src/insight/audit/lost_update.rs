@@ -330,7 +330,10 @@ impl LostUpdates {
     fn note_party(&mut self, state: &AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
         let known = self.parties.get(&by);
-        if known.is_some_and(|known| known.client.name.as_bytes() == line.client_name()) {
+        let (name, process) = line.client_labels();
+        let is_same =
+            |party: &Party| party.client.name.as_bytes() == name && party.client.process.is_some() == process.is_some();
+        if known.is_some_and(is_same) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
@@ -668,6 +671,7 @@ fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
         node: party.node.clone(),
         client: moment.client,
         name: Arc::clone(&party.client.name),
+        process: party.client.process.clone(),
         line: Arc::from(line),
     }
 }
