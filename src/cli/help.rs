@@ -82,6 +82,10 @@ environment:
   REDIS_URLS            the URLs of all servers, with commas between
   REDIS_TLS_URL, REDIS_CA_CERT_FILE, REDIS_CERT_FILE, REDIS_KEY_FILE
                         with TLS: its URL, and the files that a client needs
+  REDIS_CLUSTER_NODES   with --upstream-cluster: its nodes, host:port with commas between
+  REDIS_SENTINELS, REDIS_SENTINEL_SERVICE
+                        with --upstream-sentinel: the Sentinels, in the same way, and the
+                        name of the master; REDIS_URL is the master's
 
 The command has this program's input and output, and gets the signals that this program
 gets. The status is the command's: 128 and the number of the signal that has ended it; 127

@@ -24,6 +24,7 @@ mod partial;
 mod recognition;
 mod redlock;
 mod report;
+mod reset;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

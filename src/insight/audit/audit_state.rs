@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, ClientStates};
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
+use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
@@ -46,6 +48,10 @@ pub struct AuditState {
     doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
+    /// The names of locks that were seen before a reset.
+    pub learned: Arc<LearnedLocks>,
+    /// Holds that a reset has ended.
+    pub carried: CarriedHolds,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
     /// Whether the present line may be out of date: a replica has answered it.
@@ -71,6 +77,8 @@ impl AuditState {
             doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
+            learned: Arc::default(),
+            carried: CarriedHolds::default(),
             is_loose: false,
             is_stale: false,
             timeline: None,
@@ -200,6 +208,7 @@ impl AuditState {
                 format!("({node} is master now in the place of {})", line.detail())
             }
             Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
+            Some(EventKind::Mark) => format!("({})", line.detail()),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }
@@ -396,11 +405,16 @@ impl AuditState {
 
     /// Applies what a command did to one key.
     pub fn apply(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) {
+        if !self.carried.is_empty() {
+            self.carried.note(line, effect);
+        }
+        let mut is_learned = false;
         if self.locks.find(line.server, effect.db, effect.key).is_none() {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
             self.locks.add(line.server, effect.db, effect.key);
+            is_learned = self.is_learned(effect);
         }
         let client = self.client_of(line);
         let source = Self::source_of(line, &client);
@@ -409,8 +423,11 @@ impl AuditState {
         }
         let Some(lock) = self.locks.find(line.server, effect.db, effect.key) else { return };
         let id = Arc::clone(&lock.id);
-        if effect.is_unlike_locks() && !lock.is_known() {
+        if effect.is_unlike_locks() && (!lock.is_known() || lock.reasons.are_learned()) {
             // A counter, or a collection.
+            if lock.is_known() {
+                Arc::make_mut(&mut self.learned).forget(effect.key);
+            }
             let deadline = lock.deadline;
             self.locks.remove(&id);
             let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
@@ -426,6 +443,9 @@ impl AuditState {
             tracker.lock().lacks_replies |= lacks_reply;
             if is_said {
                 tracker.note_reason(LockReason::Said);
+            }
+            if is_learned {
+                tracker.note_reason(LockReason::Learned);
             }
             tracker.apply(effect);
         });
@@ -446,6 +466,14 @@ impl AuditState {
     pub fn begin_tracking(&mut self, server: u16, db: u32, key: &[u8]) {
         if self.locks.find(server, db, key).is_none() && !is_matched(&self.scope.not_locks, key) {
             self.locks.add(server, db, key);
+        }
+    }
+
+    /// Whether a key that a client takes was a lock before a reset.
+    fn is_learned(&self, effect: &KeyEffect<'_>) -> bool {
+        match effect.effect {
+            Effect::Take { value, .. } if !self.learned.is_empty() => self.learned.knows(effect.key, value),
+            _ => false,
         }
     }
 

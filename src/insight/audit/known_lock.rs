@@ -31,7 +31,7 @@ pub struct KnownLock {
     /// The clients that were refused and have not got it since.
     pub waiters: Vec<LockWaiter>,
     /// Why the key is taken for a lock: `contended`, `compared`, `time-as-value`, `expiry-behind`, `shape`,
-    /// `several-servers`, `said`.
+    /// `several-servers`, `said`, `learned`.
     pub reasons: Vec<&'static str>,
     /// The last holds that ended, the latest at the end.
     pub ended: Vec<EndedHold>,
@@ -119,7 +119,7 @@ impl KnownLock {
 }
 
 /// The names of the reasons. The weak ones have none: they count in pairs.
-const REASONS: [(LockReason, &str); 7] = [
+const REASONS: [(LockReason, &str); 8] = [
     (LockReason::Contended, "contended"),
     (LockReason::Compared, "compared"),
     (LockReason::Timestamp, "time-as-value"),
@@ -127,6 +127,7 @@ const REASONS: [(LockReason, &str); 7] = [
     (LockReason::Shape, "shape"),
     (LockReason::Several, "several-servers"),
     (LockReason::Said, "said"),
+    (LockReason::Learned, "learned"),
 ];
 
 fn state(lock: &Lock) -> &'static str {

@@ -750,6 +750,7 @@ fn found_in(
         at: line.at,
         culprit,
         allowed: None,
+        mark: None,
     }
 }
 
