@@ -312,3 +312,18 @@ fn in_random_histories_just_those_updates_are_lost_that_versions_show() {
         assert_eq!(found, lost, "{story}");
     }
 }
+
+#[test]
+fn whoever_looks_again_under_the_watch_has_not_written_from_what_it_read_before() {
+    let story = "
+        A: GET leader
+        B: SET leader {b} PX 1000
+        +2s
+        A: WATCH leader
+        A: EXISTS leader
+        A: MULTI
+        A: SET leader {a} PX 1000
+        A: EXEC
+    ";
+    assert_eq!(severity(story), None);
+}

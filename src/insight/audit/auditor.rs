@@ -204,6 +204,7 @@ impl Auditor {
         self.nodes.forget(server);
         self.cross_slots.forget(server);
         self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }

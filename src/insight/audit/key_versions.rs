@@ -199,6 +199,12 @@ impl KeyVersions {
         self.group(part).into_iter().flat_map(move |group| group.writes.of(part))
     }
 
+    /// Whether nobody has read anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// Whether anybody has read a part. A write of what nobody has read is lost by nobody who has.
     #[inline]
     pub fn is_read(&self, part: PartId) -> bool {

@@ -34,7 +34,7 @@ pub const MAX_NOTES: usize = 100;
 const MAX_AWAITED: usize = 64;
 
 /// How many values a client may read without a write, until it is taken for one that only reads.
-pub const MAX_IDLE_READS: u16 = 10_000;
+pub const MAX_IDLE_READS: u16 = 1000;
 /// How many counters of such reads there are: clients share them.
 const COUNTERS: usize = 256;
 
@@ -159,8 +159,9 @@ impl LostUpdates {
         if header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!')) {
             return !header.reply.is_empty();
         }
-        if !self.parties.contains_key(&(server, header.client)) {
-            return false;
+        let is_write = row.has_flag(Flag::Write);
+        if is_write && self.versions.is_empty() {
+            return true;
         }
         let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
         let step = Step { row, db: header.db, words: &words, reply: header.reply, within: Within::Nothing };
@@ -177,18 +178,23 @@ impl LostUpdates {
             earliest: header.real,
             is_placed: true,
         };
-        let mut is_suspect = false;
         let keys = || words.get(1).copied().into_iter().collect();
-        if row.has_flag(Flag::Write) {
+        if is_write {
+            let (mut is_read, mut is_suspect) = (false, false);
             tell_uses(row, &words, header.reply, keys, &mut |used| {
                 let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-                is_suspect |= self.may_overwrite(id, &used, &moment);
+                if self.versions.is_read(id) {
+                    is_read = true;
+                    is_suspect |= self.may_overwrite(id, &used, &moment);
+                }
             });
+            if !is_read || is_suspect {
+                return !is_suspect;
+            }
         }
-        if is_suspect {
+        if !self.parties.contains_key(&(server, header.client)) {
             return false;
         }
-        let keys = || words.get(1).copied().into_iter().collect();
         tell_uses(row, &words, header.reply, keys, &mut |used| {
             let id = KeyVersions::part_id(server, step.db, used.key, used.part);
             self.note_use(id, &used, &moment, &step);
@@ -556,10 +562,11 @@ impl LostUpdates {
         let has_read = overwrite.read.moment.client == line.client;
         let is_certain = has_read || dependence == Dependence::Text;
         let is_computed = is_seen && is_other_update && is_stranger && has_read && !overwrite.expires;
+        let is_check = dependence == Dependence::Unseen && !overwrite.expires;
         let severity = match () {
             () if is_time => Severity::Note,
             () if is_declared && are_two && is_certain && (is_seen || has_other_read) => Severity::Error,
-            () if overwrite.is_watched && are_two && has_read && dependence != Dependence::NothingRead => {
+            () if overwrite.is_watched && are_two && has_read && (is_seen || is_check && has_other_read) => {
                 Severity::Error
             }
             () if is_computed && !is_same_value => Severity::Warning,
