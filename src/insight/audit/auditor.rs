@@ -224,6 +224,7 @@ impl Auditor {
         self.cross_slots.forget(server);
         self.declared.forget(server);
         self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
