@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::audit_state::AuditState;
+use super::audit_state::{AuditState, is_matched};
 use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
@@ -15,6 +15,7 @@ use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
 use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
+use super::lock_explanation::LockExplanation;
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
 use super::missing_replies::{
@@ -143,6 +144,35 @@ impl Auditor {
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
         self.state.locks.ids(Lock::is_known)
+    }
+
+    /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        let state = &self.state;
+        let findings_of = |id: &LockId| {
+            let own =
+                |finding: &&Arc<Finding>| (finding.server, finding.db, &*finding.key) == (id.server, id.db, &*id.key);
+            let mut codes: Vec<_> = self.findings().iter().filter(own).map(|finding| finding.code).collect();
+            codes.sort();
+            codes.dedup();
+            codes
+        };
+        let tracked = state.locks.ids(|lock| *lock.id.key == *key);
+        let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, findings_of(id))));
+        let mut explanations: Vec<LockExplanation> = tracked.collect();
+        for (id, source) in state.dismissed.iter().filter(|(id, _)| *id.key == *key) {
+            if state.locks.get(id).is_none() {
+                explanations.push(LockExplanation::dismissed(id, source.clone()));
+            }
+        }
+        if explanations.is_empty() {
+            let id = LockId { server: 1, db: 0, key: key.into() };
+            explanations.push(match is_matched(&state.scope.not_locks, key) {
+                true => LockExplanation::excluded(&id),
+                false => LockExplanation::unseen(&id),
+            });
+        }
+        explanations
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the

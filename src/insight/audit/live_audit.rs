@@ -13,6 +13,7 @@ use super::finding_collector::{MAX_FINDINGS, key_of};
 use super::judgement::Judgement;
 use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
+use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
 use crate::base::sync::MutexExt;
 use crate::powers::Follower;
@@ -305,6 +306,11 @@ impl LiveAudit {
         };
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
         auditor.active_locks(now).iter().map(KnownLock::new).collect()
+    }
+
+    /// Why a key is taken for a lock, or not.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        self.up_to_date(|auditor| auditor.explain_key(key))
     }
 
     pub fn status(&self) -> AuditStatus {

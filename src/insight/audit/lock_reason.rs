@@ -41,6 +41,65 @@ const WEAK: u16 =
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
 
+impl LockReason {
+    /// All of them, the weak ones at the end.
+    pub const ALL: [Self; 12] = [
+        Self::Contended,
+        Self::Compared,
+        Self::Timestamp,
+        Self::ExpiryBehind,
+        Self::Shape,
+        Self::Several,
+        Self::Said,
+        Self::Learned,
+        Self::Alike,
+        Self::Behind,
+        Self::Returned,
+        Self::Named,
+    ];
+
+    /// Whether it is not enough by itself.
+    pub fn is_weak(self) -> bool {
+        WEAK & self as u16 != 0
+    }
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::Compared => "compared",
+            Self::Timestamp => "time-as-value",
+            Self::ExpiryBehind => "expiry-behind",
+            Self::Shape => "shape",
+            Self::Several => "several-servers",
+            Self::Said => "said",
+            Self::Learned => "learned",
+            Self::Alike => "refused-alike",
+            Self::Behind => "expiry-later",
+            Self::Returned => "deleted-by-taker",
+            Self::Named => "name",
+        }
+    }
+
+    /// What was seen.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Contended => "another client, which offered another value, was refused while the key was taken",
+            Self::Compared => "a client compared its value in the same step in which it released or extended it",
+            Self::Timestamp => "its value is the time at which it expires",
+            Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
+            Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
+            Self::Several => "the same value was set on several servers",
+            Self::Said => "--locks names it",
+            Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
+            Self::Alike => "another client, which offered the same value, was refused",
+            Self::Behind => "it was taken with a value that is no token, and got its expiry later",
+            Self::Returned => "the client that took it deleted it",
+            Self::Named => "a word of its name is lock, locks, mutex, lease, leader or semaphore",
+        }
+    }
+}
+
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
         self.0 |= reason as u16;
@@ -49,6 +108,10 @@ impl LockReasons {
     /// Adds the reasons of another key: the lock was renamed, copied or moved from there.
     pub fn add_all(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+
+    pub fn have_all(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
     }
 
     pub fn has(self, reason: LockReason) -> bool {
