@@ -19,6 +19,8 @@ use crate::base::sync::MutexExt;
 use crate::powers::Follower;
 use crate::spec::Table;
 
+/// How many spaces that were dropped are told apart.
+const MAX_DROPPED: usize = 1000;
 /// How many allowances there may be.
 pub const MAX_ALLOWED: usize = 1000;
 
@@ -205,6 +207,9 @@ impl LiveAudit {
 
     /// Keeps what was found in a space that is dropped, and what was learned there.
     pub fn adopt_space(&self, name: &[u8], space: &Self) {
+        if !space.was_on() && space.state().archived.findings().is_empty() {
+            return;
+        }
         let conclusion = space.conclusion();
         let learned = {
             let (mut state, is_on) = (space.state(), space.is_on());
@@ -215,7 +220,8 @@ impl LiveAudit {
         let listed: usize = state.dropped.iter().map(|(_, dropped)| dropped.findings.len()).sum();
         let has_room = listed + conclusion.findings.len() <= MAX_FINDINGS;
         let is_quiet = conclusion.findings.is_empty() && conclusion.marks.is_empty();
-        match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet) {
+        let is_full = state.dropped.len() >= MAX_DROPPED;
+        match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet || is_full) {
             Some((_, known)) => known.add(conclusion, has_room),
             None => {
                 let mut kept = AuditConclusion::default();
