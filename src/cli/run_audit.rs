@@ -37,6 +37,7 @@ impl RunAudit {
         let mut push = |name: &[u8], value: &[u8]| lines.extend([b"\n", name, b" ", &*quote(value)].concat());
         self.options.locks.iter().for_each(|glob| push(b"locks", glob));
         self.options.not_locks.iter().for_each(|glob| push(b"not-locks", glob));
+        self.options.resources.iter().for_each(|glob| push(b"resources", glob));
         self.allowed.iter().for_each(|line| push(b"audit-allow", line.text.as_bytes()));
         lines
     }

@@ -201,6 +201,13 @@ impl Builder {
         self
     }
 
+    /// Keys with data that must not be lost, as a glob: there a lost update is an error, whoever makes it. Can be
+    /// repeated.
+    pub fn resources(mut self, keys: impl Into<Vec<u8>>) -> Self {
+        self.scope.resources.push(keys.into());
+        self
+    }
+
     /// Allows a kind of finding, or every kind (`None`), for locks whose key matches a glob, with a reason. Can be
     /// repeated.
     ///

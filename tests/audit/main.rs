@@ -17,6 +17,7 @@ mod hostile;
 mod intervals;
 mod lateness;
 mod live;
+mod lost_update;
 mod monitor;
 mod ownership;
 mod partial;

@@ -115,6 +115,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (text("missed"), count(figures.missed)),
         (text("locks"), globs(&figures.scope.locks)),
         (text("not-locks"), globs(&figures.scope.not_locks)),
+        (text("resources"), globs(&figures.scope.resources)),
         (text("allowances"), Reply::Array(allowances.collect())),
     ]))
 }

@@ -13,7 +13,7 @@ use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock::{Hold, HoldEnd, Lock, LockId};
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -32,11 +32,16 @@ const MAX_DOUBTED: usize = 20_000;
 /// How many keys are remembered that were written as no lock is.
 const MAX_DISMISSED: usize = 64;
 
+/// How many holds are remembered of keys that are not tracked any more.
+const MAX_FORGOTTEN: usize = 128;
+
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
     pub scope: Arc<Scope>,
     pub locks: LockTable,
+    /// The last holds of keys that are free and were no locks, as far as it was known then.
+    pub forgotten: VecDeque<(Arc<LockId>, PastHold)>,
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
@@ -69,6 +74,7 @@ impl AuditState {
         Self {
             scope,
             locks: LockTable::default(),
+            forgotten: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             shared: SharedConnections::default(),
@@ -103,6 +109,7 @@ impl AuditState {
     /// Forgets who holds what on a server. The findings stay.
     pub fn forget_locks(&mut self, server: u16) {
         self.locks.forget(server);
+        self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
@@ -349,8 +356,21 @@ impl AuditState {
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
-            self.locks.remove(id);
+            self.forget_free(id);
         }
+    }
+
+    /// A key that is free and was no lock is not tracked any more.
+    fn forget_free(&mut self, id: &LockId) {
+        if let Some(lock) = self.locks.get(id)
+            && let Some(past) = lock.past_holds.back()
+        {
+            if self.forgotten.len() >= MAX_FORGOTTEN {
+                self.forgotten.pop_front();
+            }
+            self.forgotten.push_back((Arc::clone(&lock.id), past.clone()));
+        }
+        self.locks.remove(id);
     }
 
     /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
@@ -440,7 +460,7 @@ impl AuditState {
         }
         self.prune_met(&client);
         if is_free {
-            self.locks.remove(&id);
+            self.forget_free(&id);
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;

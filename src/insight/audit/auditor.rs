@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::audit_state::{AuditState, is_matched};
+use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
@@ -15,9 +15,10 @@ use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
 use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
-use super::lock_explanation::LockExplanation;
+use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -49,6 +50,8 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// Who read and wrote which data.
+    data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -69,8 +72,8 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
-        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
+        let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
+        Self { commands, state, scripts, queued, nodes, cross_slots, data, waiting, places: 0, clock_moves, lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -148,31 +151,7 @@ impl Auditor {
 
     /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
     pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
-        let state = &self.state;
-        let findings_of = |id: &LockId| {
-            let own =
-                |finding: &&Arc<Finding>| (finding.server, finding.db, &*finding.key) == (id.server, id.db, &*id.key);
-            let mut codes: Vec<_> = self.findings().iter().filter(own).map(|finding| finding.code).collect();
-            codes.sort();
-            codes.dedup();
-            codes
-        };
-        let tracked = state.locks.ids(|lock| *lock.id.key == *key);
-        let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, findings_of(id))));
-        let mut explanations: Vec<LockExplanation> = tracked.collect();
-        for (id, source) in state.dismissed.iter().filter(|(id, _)| *id.key == *key) {
-            if state.locks.get(id).is_none() {
-                explanations.push(LockExplanation::dismissed(id, source.clone()));
-            }
-        }
-        if explanations.is_empty() {
-            let id = LockId { server: 1, db: 0, key: key.into() };
-            explanations.push(match is_matched(&state.scope.not_locks, key) {
-                true => LockExplanation::excluded(&id),
-                false => LockExplanation::unseen(&id),
-            });
-        }
-        explanations
+        explain_key(&self.state, key)
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
@@ -200,6 +179,7 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            data: LostUpdates::default(),
             waiting,
             places: 0,
             clock_moves,
@@ -220,6 +200,7 @@ impl Auditor {
         self.state.forget_locks(server);
         self.queued.forget(server);
         self.waiting.forget(server);
+        self.data.forget();
     }
 
     /// A server begins anew: forgets it and its findings.
@@ -228,6 +209,7 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.data.forget();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -235,6 +217,7 @@ impl Auditor {
     /// Forgets the findings. Who holds what stays known.
     pub fn forget_findings(&mut self) {
         self.state.collector.forget(None);
+        self.data.forget_findings();
     }
 
     // ---- lines
@@ -261,7 +244,9 @@ impl Auditor {
             };
             let (db, key) = (header.db, header.second);
             let is_met = || self.state.carried.are_about(server, db, key);
-            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met()) {
+            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
+                || !self.data.note_header(server, header, row)
+            {
                 return false;
             }
         }
@@ -326,6 +311,7 @@ impl Auditor {
             }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
+                    self.data.forget();
                     flush(&mut self.state, line, None, FlushCause::Restart);
                 }
                 return;
@@ -354,6 +340,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -402,6 +389,7 @@ impl Auditor {
                 tracker.finish();
             });
         }
+        self.data.tell_awaited(&mut self.state);
     }
 
     /// A node is replaced by another one.

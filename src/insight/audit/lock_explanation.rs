@@ -3,8 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
+use super::audit_state::{AuditState, is_matched};
 use super::code::Code;
-use super::finding::JournalRef;
+use super::finding::{Finding, JournalRef};
 use super::lock::{Lock, LockId};
 use super::lock_reason::LockReason;
 use crate::base::text::{printable, utf8_or_escaped};
@@ -46,9 +47,37 @@ pub struct LockSign {
     pub source: Option<JournalRef>,
 }
 
+/// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
+pub fn explain_key(state: &AuditState, key: &[u8]) -> Vec<LockExplanation> {
+    let codes_of = |id: &LockId| {
+        let is_own =
+            |finding: &&Arc<Finding>| (finding.server, finding.db, &*finding.key) == (id.server, id.db, &*id.key);
+        let mut codes: Vec<_> = state.collector.findings().iter().filter(is_own).map(|finding| finding.code).collect();
+        codes.sort();
+        codes.dedup();
+        codes
+    };
+    let tracked = state.locks.ids(|lock| *lock.id.key == *key);
+    let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, codes_of(id))));
+    let mut explanations: Vec<LockExplanation> = tracked.collect();
+    for (id, source) in state.dismissed.iter().filter(|(id, _)| *id.key == *key) {
+        if state.locks.get(id).is_none() {
+            explanations.push(LockExplanation::dismissed(id, source.clone()));
+        }
+    }
+    if explanations.is_empty() {
+        let id = LockId { server: 1, db: 0, key: key.into() };
+        explanations.push(match is_matched(&state.scope.not_locks, key) {
+            true => LockExplanation::excluded(&id),
+            false => LockExplanation::unseen(&id),
+        });
+    }
+    explanations
+}
+
 impl LockExplanation {
     /// Of a key that is tracked.
-    pub(super) fn of(lock: &Lock, findings: Vec<Code>) -> Self {
+    fn of(lock: &Lock, findings: Vec<Code>) -> Self {
         let signs: Vec<LockSign> = LockReason::ALL
             .into_iter()
             .filter(|reason| lock.reasons.has(*reason))
@@ -82,13 +111,13 @@ impl LockExplanation {
     }
 
     /// Of a key that was written as no lock is.
-    pub(super) fn dismissed(id: &LockId, source: JournalRef) -> Self {
+    fn dismissed(id: &LockId, source: JournalRef) -> Self {
         let sentence = format!("`{}` is no lock: a command wrote it as no lock is written", readable(&id.key));
         Self::new(id, "no-lock", sentence, Vec::new()).with(Vec::new(), Some(source), false)
     }
 
     /// Of a key that the user has declared to be none.
-    pub(super) fn excluded(id: &LockId) -> Self {
+    fn excluded(id: &LockId) -> Self {
         let sentence = format!("`{}` is no lock: --not-locks says so", readable(&id.key));
         let mut explanation = Self::new(id, "no-lock", sentence, Vec::new());
         explanation.declare = "take back --not-locks".to_owned();
@@ -96,7 +125,7 @@ impl LockExplanation {
     }
 
     /// Of a key that no command takes as a lock is taken.
-    pub(super) fn unseen(id: &LockId) -> Self {
+    fn unseen(id: &LockId) -> Self {
         let key = readable(&id.key);
         let sentence =
             format!("`{key}` is no lock: no command was seen that takes it as a lock is taken, or it was free again");
