@@ -16,6 +16,7 @@ use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
 use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
+use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
 use super::lost_update::LostUpdates;
@@ -163,6 +164,11 @@ impl Auditor {
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
         self.state.locks.ids(Lock::is_known)
+    }
+
+    /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        explain_key(&self.state, key)
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the

@@ -46,6 +46,68 @@ const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
 const DATA: u16 = 4096;
 
+impl LockReason {
+    /// All of them, the weak ones at the end.
+    pub const ALL: [Self; 13] = [
+        Self::Contended,
+        Self::Compared,
+        Self::Timestamp,
+        Self::ExpiryBehind,
+        Self::Shape,
+        Self::Several,
+        Self::Said,
+        Self::Learned,
+        Self::Alike,
+        Self::Behind,
+        Self::Returned,
+        Self::Named,
+        Self::Sought,
+    ];
+
+    /// Whether it is not enough by itself.
+    pub fn is_weak(self) -> bool {
+        (WEAK | Self::Sought as u16) & self as u16 != 0
+    }
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::Compared => "compared",
+            Self::Timestamp => "time-as-value",
+            Self::ExpiryBehind => "expiry-behind",
+            Self::Shape => "shape",
+            Self::Several => "several-servers",
+            Self::Said => "said",
+            Self::Learned => "learned",
+            Self::Alike => "refused-alike",
+            Self::Behind => "expiry-later",
+            Self::Returned => "deleted-by-taker",
+            Self::Named => "name",
+            Self::Sought => "sought-after-expiry",
+        }
+    }
+
+    /// What was seen.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Contended => "another client, which offered another value, was refused while the key was taken",
+            Self::Compared => "a client compared its value in the same step in which it released or extended it",
+            Self::Timestamp => "its value is the time at which it expires",
+            Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
+            Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
+            Self::Several => "the same value was set on several servers",
+            Self::Said => "--locks names it",
+            Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
+            Self::Alike => "another client, which offered the same value, was refused",
+            Self::Behind => "it was taken with a value that is no token, and got its expiry later",
+            Self::Returned => "the client that took it deleted it",
+            Self::Named => "a word of its name is lock, locks, mutex, lease, leader or semaphore",
+            Self::Sought => "a script looked for the client's own value after the key had expired",
+        }
+    }
+}
+
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
         self.0 |= reason as u16;
@@ -54,6 +116,10 @@ impl LockReasons {
     /// Adds the reasons of another key: the lock was renamed, copied or moved from there.
     pub fn add_all(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+
+    pub fn have_all(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
     }
 
     pub fn has(self, reason: LockReason) -> bool {
