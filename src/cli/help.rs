@@ -62,6 +62,7 @@ Most used:
                         (REDOUBLE AUDIT); keeps a journal, too
   --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
                         keys that are none
+  --resources GLOB      keys with data that must not be lost
   --audit-allow 'CODE GLOB REASON'
                         a finding that is known; may be given more than once
   --identify-clients machine|children|no

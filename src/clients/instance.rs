@@ -49,6 +49,7 @@ use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
 use debug_switches::DebugSwitches;
+pub use journal::LONGEST_MARK;
 use memory::EvictionProgress;
 use monitors::Monitors;
 pub use nodes::NodeView;
@@ -211,12 +212,12 @@ impl Instance {
         if let Some(port) = self.identity.port.get() {
             let _ = space.identity.port.set(*port);
         }
-        let audit = Arc::new(self.audit.another());
+        let audit = Arc::new(self.audit.of_space());
         let space = Self { space: name.into(), clients: Clients::beside(&self.clients), audit, ..space };
         if let Some(feed) = self.control.journal.feed() {
             space.control.journal.set_feed(feed.of_space(name));
         }
-        space.reset_journal();
+        space.reset_journal(space.audit.judge(space.number));
         space
     }
 

@@ -17,12 +17,14 @@ mod hostile;
 mod intervals;
 mod lateness;
 mod live;
+mod lost_update;
 mod monitor;
 mod ownership;
 mod partial;
 mod recognition;
 mod redlock;
 mod report;
+mod reset;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

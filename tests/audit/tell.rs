@@ -45,6 +45,7 @@ fn finding(code: Code, key: &str) -> Finding {
         last_seq: 12,
         at: NOON,
         culprit: 14,
+        mark: None,
         allowed: None,
     }
 }

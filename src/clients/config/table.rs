@@ -360,6 +360,7 @@ pub(super) static TABLE: &[Directive] = &[
     choice("identify-clients", "machine", &["machine", "children", "no"]).at_start().hidden(),
     custom("locks", "", special::glob).at_start().hidden(),
     custom("not-locks", "", special::glob).at_start().hidden(),
+    custom("resources", "", special::glob).at_start().hidden(),
     words("audit-allow", "", special::allowance).at_start().hidden(),
     custom("upstream", "", special::quoted).at_start().hidden(),
     custom("upstream-cluster", "", special::quoted).at_start().hidden(),

@@ -34,7 +34,7 @@ const QUERY: &str = joined!(
     " ",
     [
         PATTERN,
-        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED | UNKNOWN>] [FAULT name] [CHILDREN] [SINCE seq]"
+        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED | UNKNOWN | MARK>] [FAULT name] [CHILDREN] [SINCE seq]"
     ]
 );
 const LIST: &str = joined!(" ", ["LIST", QUERY, "[LIMIT number]"]);

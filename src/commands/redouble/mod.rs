@@ -13,6 +13,7 @@ mod gate;
 mod instance;
 mod journal;
 mod locks;
+mod mark;
 mod node;
 mod pattern;
 mod reset;
@@ -100,6 +101,7 @@ powers!(
     journal::JOURNAL,
     audit::AUDIT,
     locks::LOCKS,
+    mark::MARK,
     space::SPACE,
     space::SPACES,
     instance::INSTANCE,

@@ -1,10 +1,11 @@
 //! What the auditor has learnt from the journals so far: locks, clients, findings.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
 use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates};
@@ -12,7 +13,8 @@ use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
-use super::lock::{Hold, HoldEnd, Lock, LockId};
+use super::learned_locks::LearnedLocks;
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -29,11 +31,16 @@ use crate::powers::{EventKind, Outcome, short_line};
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
 
+/// How many holds are remembered of keys that are not tracked any more.
+const MAX_FORGOTTEN: usize = 128;
+
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
     pub scope: Arc<Scope>,
     pub locks: LockTable,
+    /// The last holds of keys that are free and were no locks, as far as it was known then.
+    pub forgotten: VecDeque<(Arc<LockId>, PastHold)>,
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
@@ -43,6 +50,10 @@ pub struct AuditState {
     doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
+    /// The names of locks that were seen before a reset.
+    pub learned: Arc<LearnedLocks>,
+    /// Holds that a reset has ended.
+    pub carried: CarriedHolds,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
     /// Whether the present line may be out of date: a replica has answered it.
@@ -61,6 +72,7 @@ impl AuditState {
         Self {
             scope,
             locks: LockTable::default(),
+            forgotten: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             processes: ClientProcesses::default(),
@@ -68,6 +80,8 @@ impl AuditState {
             doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
+            learned: Arc::default(),
+            carried: CarriedHolds::default(),
             is_loose: false,
             is_stale: false,
             timeline: None,
@@ -94,6 +108,7 @@ impl AuditState {
     /// Forgets who holds what on a server. The findings stay.
     pub fn forget_locks(&mut self, server: u16) {
         self.locks.forget(server);
+        self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
         self.processes.forget_server(server);
@@ -197,7 +212,7 @@ impl AuditState {
     }
 
     /// The same, and its process is met if it was not.
-    fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
@@ -238,6 +253,7 @@ impl AuditState {
                 format!("({node} is master now in the place of {})", line.detail())
             }
             Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
+            Some(EventKind::Mark) => format!("({})", line.detail()),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }
@@ -382,8 +398,21 @@ impl AuditState {
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
-            self.locks.remove(id);
+            self.forget_free(id);
         }
+    }
+
+    /// A key that is free and was no lock is not tracked any more.
+    fn forget_free(&mut self, id: &LockId) {
+        if let Some(lock) = self.locks.get(id)
+            && let Some(past) = lock.past_holds.back()
+        {
+            if self.forgotten.len() >= MAX_FORGOTTEN {
+                self.forgotten.pop_front();
+            }
+            self.forgotten.push_back((Arc::clone(&lock.id), past.clone()));
+        }
+        self.locks.remove(id);
     }
 
     /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
@@ -423,11 +452,16 @@ impl AuditState {
 
     /// Applies what a command did to one key.
     pub fn apply(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) {
+        if !self.carried.is_empty() {
+            self.carried.note(line, effect);
+        }
+        let mut is_learned = false;
         if self.locks.find(line.server, effect.db, effect.key).is_none() {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
             self.locks.add(line.server, effect.db, effect.key);
+            is_learned = self.is_learned(effect);
         }
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
@@ -436,8 +470,11 @@ impl AuditState {
         }
         let Some(lock) = self.locks.find(line.server, effect.db, effect.key) else { return };
         let id = Arc::clone(&lock.id);
-        if effect.is_unlike_locks() && !lock.is_known() {
+        if effect.is_unlike_locks() && (!lock.is_known() || lock.reasons.are_learned()) {
             // A counter, or a collection.
+            if lock.is_known() {
+                Arc::make_mut(&mut self.learned).forget(effect.key);
+            }
             let deadline = lock.deadline;
             self.locks.remove(&id);
             let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
@@ -454,6 +491,9 @@ impl AuditState {
             if is_said {
                 tracker.note_reason(LockReason::Said);
             }
+            if is_learned {
+                tracker.note_reason(LockReason::Learned);
+            }
             tracker.apply(effect);
         });
         if let (Some(timeline), Some(lock)) = (&mut self.timeline, self.locks.get(&id)) {
@@ -461,7 +501,7 @@ impl AuditState {
         }
         self.prune_met(&client);
         if is_free {
-            self.locks.remove(&id);
+            self.forget_free(&id);
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;
@@ -473,6 +513,14 @@ impl AuditState {
     pub fn begin_tracking(&mut self, server: u16, db: u32, key: &[u8]) {
         if self.locks.find(server, db, key).is_none() && !is_matched(&self.scope.not_locks, key) {
             self.locks.add(server, db, key);
+        }
+    }
+
+    /// Whether a key that a client takes was a lock before a reset.
+    fn is_learned(&self, effect: &KeyEffect<'_>) -> bool {
+        match effect.effect {
+            Effect::Take { value, .. } if !self.learned.is_empty() => self.learned.knows(effect.key, value),
+            _ => false,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::audit_state::AuditState;
+use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
@@ -12,9 +13,11 @@ use super::finding::{Finding, JournalRef};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
+use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -46,6 +49,8 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// Who read and wrote which data.
+    data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -66,8 +71,8 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
-        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
+        let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
+        Self { commands, state, scripts, queued, nodes, cross_slots, data, waiting, places: 0, clock_moves, lines: 0 }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -104,6 +109,40 @@ impl Auditor {
         self.state.timeline.as_ref()
     }
 
+    /// The marks so far.
+    pub fn marks(&self) -> &[Arc<str>] {
+        self.state.collector.marks.texts()
+    }
+
+    /// The lock that a finding is about.
+    pub fn lock_of(&self, finding: &Finding) -> Option<&Lock> {
+        self.state.locks.find(finding.server, finding.db, &finding.key)
+    }
+
+    /// Findings of resets that count unless a holder comes back.
+    pub fn carried(&self) -> CarriedHolds {
+        self.state.carried.clone()
+    }
+
+    /// The names of locks that were learned before a reset.
+    pub fn learned(&self) -> Arc<LearnedLocks> {
+        Arc::clone(&self.state.learned)
+    }
+
+    /// Learns the names of the locks so far.
+    pub fn learn_names(&self, learned: &mut LearnedLocks) {
+        for id in self.known_locks() {
+            if let Some(lock) = self.state.locks.get(&id) {
+                learned.learn(lock);
+            }
+        }
+    }
+
+    /// Goes on with what was known before a reset.
+    pub fn inherit(&mut self, learned: Arc<LearnedLocks>, carried: CarriedHolds) {
+        (self.state.learned, self.state.carried) = (learned, carried);
+    }
+
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
         self.state.locks.ids(Lock::is_known)
@@ -134,6 +173,7 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            data: LostUpdates::default(),
             waiting,
             places: 0,
             clock_moves,
@@ -154,6 +194,7 @@ impl Auditor {
         self.state.forget_locks(server);
         self.queued.forget(server);
         self.waiting.forget(server);
+        self.data.forget();
     }
 
     /// A server begins anew: forgets it and its findings.
@@ -162,6 +203,7 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.data.forget();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -169,6 +211,7 @@ impl Auditor {
     /// Forgets the findings. Who holds what stays known.
     pub fn forget_findings(&mut self) {
         self.state.collector.forget(None);
+        self.data.forget_findings();
     }
 
     // ---- lines
@@ -193,7 +236,11 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
-            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some() {
+            let (db, key) = (header.db, header.second);
+            let is_met = || self.state.carried.are_about(server, db, key);
+            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
+                || !self.data.note_header(server, header, row)
+            {
                 return false;
             }
         }
@@ -258,6 +305,7 @@ impl Auditor {
             }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
+                    self.data.forget();
                     flush(&mut self.state, line, None, FlushCause::Restart);
                 }
                 return;
@@ -266,6 +314,7 @@ impl Auditor {
             Some(EventKind::Evicted) => return self.state.evict(line),
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
+            Some(EventKind::Mark) => return self.state.collector.note_mark(line),
             Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return,
@@ -285,6 +334,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -312,8 +362,17 @@ impl Auditor {
 
     /// The journals end.
     pub fn finish(&mut self) {
+        self.finish_where(|_| true);
+    }
+
+    /// The journal of a server ends.
+    pub fn finish_server(&mut self, server: u16) {
+        self.finish_where(|number| number == server);
+    }
+
+    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
         self.settle(i64::MAX);
-        for id in self.state.locks.ids(Lock::is_in_use) {
+        for id in self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server)) {
             let mut source = self.state.last_line(id.server);
             // A clock that is moved by the last line shows its new time in no other.
             let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
@@ -324,6 +383,7 @@ impl Auditor {
                 tracker.finish();
             });
         }
+        self.data.tell_awaited(&mut self.state);
     }
 
     /// A node is replaced by another one.

@@ -103,6 +103,10 @@ codes! {
     WorkAfterExpiry = "work-after-expiry", Error,
         "A client went on writing after its lock was over",
         "Check the lock before each write, or guard the data with a fencing token.";
+    /// A write was lost: another client overwrote it with what it had computed before.
+    LostUpdate = "lost-update", Error,
+        "An update was lost",
+        "Hold one lock from the read to the write, or change the value in one step: INCRBY, a script, WATCH before the read.";
     /// The lock is repeatedly held for longer than it lives.
     ExpiryTooShort = "expiry-too-short", Error,
         "The lock expires before its holders are done, again and again",
@@ -260,6 +264,18 @@ impl Code {
     /// What to do instead.
     pub fn instead(self) -> &'static str {
         self.about().instead
+    }
+
+    /// Whether it says that a lock was taken and not released.
+    pub(super) fn is_about_missing_release(self) -> bool {
+        matches!(
+            self,
+            Self::Leaked
+                | Self::HeldAtDisconnect
+                | Self::LostAndNotReleased
+                | Self::RefusedByItself
+                | Self::NotReleasedEverywhere
+        )
     }
 
     /// The code with this name.

@@ -70,6 +70,8 @@ pub struct Finding {
     pub at: i64,
     /// The client whose mistake it is; 0 if nobody's. The same code for the same culprit is one finding.
     pub culprit: u64,
+    /// The mark that it came after (`REDOUBLE MARK`), such as the name of a test.
+    pub mark: Option<Arc<str>>,
     /// The reason why it is allowed, if it is.
     pub allowed: Option<String>,
 }

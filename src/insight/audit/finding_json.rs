@@ -23,6 +23,9 @@ struct FindingJson<'a> {
     last_seq: u64,
     time_us: i64,
     culprit: u64,
+    /// Absent without marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a str>,
     allowed: Option<&'a str>,
     evidence: Vec<EvidenceJson<'a>>,
 }
@@ -70,6 +73,7 @@ impl Finding {
             last_seq: self.last_seq,
             time_us: self.at,
             culprit: self.culprit,
+            mark: self.mark.as_deref(),
             allowed: self.allowed.as_deref(),
             evidence: self.evidence.iter().map(EvidenceJson::new).collect(),
         };

@@ -32,7 +32,7 @@ pub struct KnownLock {
     /// The clients that were refused and have not got it since.
     pub waiters: Vec<LockWaiter>,
     /// Why the key is taken for a lock: `contended`, `compared`, `time-as-value`, `expiry-behind`, `shape`,
-    /// `several-servers`, `said`.
+    /// `several-servers`, `said`, `learned`.
     pub reasons: Vec<&'static str>,
     /// The last holds that ended, the latest at the end.
     pub ended: Vec<EndedHold>,
@@ -126,7 +126,7 @@ impl KnownLock {
 }
 
 /// The names of the reasons. The weak ones have none: they count in pairs.
-const REASONS: [(LockReason, &str); 7] = [
+const REASONS: [(LockReason, &str); 8] = [
     (LockReason::Contended, "contended"),
     (LockReason::Compared, "compared"),
     (LockReason::Timestamp, "time-as-value"),
@@ -134,6 +134,7 @@ const REASONS: [(LockReason, &str); 7] = [
     (LockReason::Shape, "shape"),
     (LockReason::Several, "several-servers"),
     (LockReason::Said, "said"),
+    (LockReason::Learned, "learned"),
 ];
 
 fn state(lock: &Lock) -> &'static str {

@@ -31,6 +31,8 @@ pub enum LockReason {
     Returned = 512,
     /// The name of the key says so.
     Named = 1024,
+    /// It was a lock before a reset, under this name or a like one, with such values.
+    Learned = 32768,
 }
 
 /// The weak reasons.
@@ -51,6 +53,16 @@ impl LockReasons {
 
     pub fn has(self, reason: LockReason) -> bool {
         self.0 & reason as u16 != 0
+    }
+
+    /// Whether one of them is enough by itself, and was seen since the last reset.
+    pub fn are_strong(self) -> bool {
+        self.0 & !(WEAK | LockReason::Learned as u16) != 0
+    }
+
+    /// Whether it is a lock for nothing but what was known before a reset.
+    pub fn are_learned(self) -> bool {
+        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u16)).are_enough()
     }
 
     pub fn are_enough(self) -> bool {

@@ -10,6 +10,8 @@ pub struct Scope {
     pub locks: Vec<Vec<u8>>,
     /// Globs of keys that are no locks.
     pub not_locks: Vec<Vec<u8>>,
+    /// Globs of keys with data that must not be lost.
+    pub resources: Vec<Vec<u8>>,
     /// Findings that are known and allowed.
     pub allowed: Vec<Allowance>,
     /// Rules that are off.

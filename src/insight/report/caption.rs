@@ -12,6 +12,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::LateRelease => "releases too late",
         Code::LateExtension => "extends too late",
         Code::WorkAfterExpiry => "works without the lock",
+        Code::LostUpdate => "update lost",
         Code::ExpiryTooShort => "expires before the end",
         Code::ForeignExtension => "extends another's lock",
         Code::UncheckedExtension => "extends without a look",

@@ -579,7 +579,7 @@ fn chosen<'a>(
         match item {
             _ if proving.contains(&key) => 0,
             Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
-            Item::Event(Event { kind: EventKind::Promoted, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted | EventKind::Mark, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

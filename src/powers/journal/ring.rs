@@ -407,7 +407,7 @@ impl StoredRecord<'_> {
             words_missing: kept.words_missing,
             reply: kept.reply.to_vec(),
             reply_length: kept.reply_length,
-            outcome: self.record.event.map_or(outcome, |_| Outcome::Evicted),
+            outcome: self.record.event.map_or(outcome, Outcome::of_event),
             fault: self.record.fault().map(text),
             gates: self.record.gates().into_iter().map(text).collect(),
             children: tree(inside),

@@ -118,6 +118,9 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
             "lastSeq": finding.last_seq,
         },
     });
+    if let Some(mark) = &finding.mark {
+        result["properties"]["mark"] = json!(&**mark);
+    }
     if !steps.is_empty() {
         result["codeFlows"] = json!([{ "threadFlows": [{ "locations": steps }] }]);
     }

@@ -21,7 +21,7 @@ mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RuleState, observe};
-pub use tokens::class_of;
+pub use tokens::{class_of, is_unique_token};
 
 #[cfg(test)]
 pub mod documented_limits {
