@@ -8,6 +8,7 @@
 mod clocks;
 mod corpus;
 mod cross_slot;
+mod declared;
 mod ending;
 mod expiry;
 mod failover;

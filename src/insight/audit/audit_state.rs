@@ -330,6 +330,13 @@ impl AuditState {
         }
     }
 
+    /// A command that never ran may have been to take a lock.
+    pub fn note_unanswered(&mut self, line: &JournalLine<'_>) {
+        if let Some(key) = line.words.get(1).filter(|_| !self.locks.is_empty()) {
+            self.global.note_unanswered(key);
+        }
+    }
+
     /// Keeps the locks that a client holds or waits for.
     fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
         ids.sort();
@@ -447,7 +454,7 @@ impl AuditState {
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);
         let lock = &tracker.context.lock;
-        !lock.is_known() && !lock.is_in_use()
+        !lock.is_known() && !lock.is_in_use() && !lock.has_expired_token()
     }
 
     /// Applies what a command did to one key.
@@ -537,13 +544,17 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
-            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } => is_matched(&self.scope.locks, effect.key),
+            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
+                is_matched(&self.scope.locks, effect.key)
+            }
+            // It was taken on other servers, and is released on this one, too.
+            Effect::NotOwned { .. } => {
+                effect.precondition.token().is_some_and(|token| self.global.has_attempt(effect.key, token))
+            }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }
-            | Effect::Read { .. }
             | Effect::Delete { .. }
             | Effect::Expire { .. }
-            | Effect::NotOwned { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
             | Effect::Unknown { may_take: false }

@@ -31,6 +31,9 @@ pub enum LockReason {
     Returned = 512,
     /// The name of the key says so.
     Named = 1024,
+    /// A script was given the client's own token when the key had expired. This is enough only for a key with which
+    /// something is certainly wrong.
+    Sought = 2048,
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
 }
@@ -67,7 +70,7 @@ impl LockReasons {
 
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
-        self.0 & !WEAK != 0 || (weak.count_ones() > 1 && weak != COUNTER)
+        self.0 & !WEAK & !(LockReason::Sought as u16) != 0 || (weak.count_ones() > 1 && weak != COUNTER)
     }
 }
 
