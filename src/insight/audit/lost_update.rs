@@ -378,7 +378,7 @@ impl LostUpdates {
         }
     }
 
-    fn note_party(&mut self, state: &AuditState, line: &JournalLine<'_>) {
+    fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
         let known = self.parties.get(&by);
         let (name, process) = line.client_labels();
@@ -390,7 +390,7 @@ impl LostUpdates {
         if self.parties.len() >= MAX_PARTIES {
             self.forget();
         }
-        let party = Party { client: state.client_of(line), node: line.node().map(Arc::from) };
+        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
         Arc::make_mut(&mut self.parties).insert(by, party);
     }
 
