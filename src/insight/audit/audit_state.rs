@@ -30,6 +30,8 @@ use crate::powers::{EventKind, Outcome, short_line};
 
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
+/// How many keys are remembered that were written as no lock is.
+const MAX_DISMISSED: usize = 64;
 
 /// How many holds are remembered of keys that are not tracked any more.
 const MAX_FORGOTTEN: usize = 128;
@@ -54,6 +56,8 @@ pub struct AuditState {
     pub learned: Arc<LearnedLocks>,
     /// Holds that a reset has ended.
     pub carried: CarriedHolds,
+    /// The last keys that were written as no lock is, with the commands that did it.
+    pub dismissed: Arc<VecDeque<(Arc<LockId>, JournalRef)>>,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
     /// Whether the present line may be out of date: a replica has answered it.
@@ -82,6 +86,7 @@ impl AuditState {
             collector,
             learned: Arc::default(),
             carried: CarriedHolds::default(),
+            dismissed: Arc::default(),
             is_loose: false,
             is_stale: false,
             timeline: None,
@@ -212,7 +217,7 @@ impl AuditState {
     }
 
     /// The same, and its process is met if it was not.
-    fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
@@ -479,6 +484,7 @@ impl AuditState {
         let id = Arc::clone(&lock.id);
         if effect.is_unlike_locks() && (!lock.is_known() || lock.reasons.are_learned()) {
             // A counter, or a collection.
+            self.dismissed = dismissed(std::mem::take(&mut self.dismissed), &id, source);
             if lock.is_known() {
                 Arc::make_mut(&mut self.learned).forget(effect.key);
             }
@@ -565,6 +571,21 @@ impl AuditState {
     }
 }
 
-fn is_matched(globs: &[Vec<u8>], key: &[u8]) -> bool {
+/// Adds a key to the last that were written as no lock is.
+fn dismissed(
+    mut last: Arc<VecDeque<(Arc<LockId>, JournalRef)>>,
+    id: &Arc<LockId>,
+    source: JournalRef,
+) -> Arc<VecDeque<(Arc<LockId>, JournalRef)>> {
+    let list = Arc::make_mut(&mut last);
+    list.retain(|(known, _)| known != id);
+    if list.len() >= MAX_DISMISSED {
+        list.pop_front();
+    }
+    list.push_back((Arc::clone(id), source));
+    last
+}
+
+pub fn is_matched(globs: &[Vec<u8>], key: &[u8]) -> bool {
     globs.iter().any(|glob| glob::matches(glob, key, false))
 }

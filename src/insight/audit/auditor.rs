@@ -16,6 +16,7 @@ use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
 use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
+use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
 use super::lost_update::LostUpdates;
@@ -165,6 +166,11 @@ impl Auditor {
         self.state.locks.ids(Lock::is_known)
     }
 
+    /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        explain_key(&self.state, key)
+    }
+
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
     /// time on its clock and the real time, in microseconds; holds that are over by then are left out.
     pub fn active_locks(&mut self, now: impl Fn(u16) -> (i64, i64)) -> Vec<Lock> {
@@ -224,6 +230,7 @@ impl Auditor {
         self.cross_slots.forget(server);
         self.declared.forget(server);
         self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -602,6 +609,9 @@ impl Auditor {
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
+        if let Some(state) = self.state.state_of(line) {
+            state.was_watched.clone_from(&watched);
+        }
         let watched = watched.as_slice();
         let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {

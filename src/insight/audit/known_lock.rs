@@ -119,23 +119,16 @@ impl KnownLock {
             state: state(lock),
             holders: lock.holds.iter().map(LockHolder::new).collect(),
             waiters: lock.waiters.iter().map(LockWaiter::new).collect(),
-            reasons: REASONS.iter().filter(|(reason, _)| lock.reasons.has(*reason)).map(|(_, name)| *name).collect(),
+            // The weak ones count in pairs, and are not told.
+            reasons: LockReason::ALL
+                .into_iter()
+                .filter(|reason| lock.reasons.has(*reason) && !reason.is_weak())
+                .map(LockReason::name)
+                .collect(),
             ended: lock.past_holds.iter().map(EndedHold::new).collect(),
         }
     }
 }
-
-/// The names of the reasons. The weak ones have none: they count in pairs.
-const REASONS: [(LockReason, &str); 8] = [
-    (LockReason::Contended, "contended"),
-    (LockReason::Compared, "compared"),
-    (LockReason::Timestamp, "time-as-value"),
-    (LockReason::ExpiryBehind, "expiry-behind"),
-    (LockReason::Shape, "shape"),
-    (LockReason::Several, "several-servers"),
-    (LockReason::Said, "said"),
-    (LockReason::Learned, "learned"),
-];
 
 fn state(lock: &Lock) -> &'static str {
     let certain = lock.holds.iter().filter(|hold| hold.is_certain).count();

@@ -24,6 +24,8 @@ pub struct LockId {
 pub struct Lock {
     pub id: Arc<LockId>,
     pub reasons: LockReasons,
+    /// The command that showed each reason first.
+    pub reason_sources: Vec<(LockReason, JournalRef)>,
     pub shape: LockShape,
     /// The value on the server as far as it is known; `None` if the key is free.
     pub value: Option<Box<[u8]>>,
@@ -232,6 +234,7 @@ impl Lock {
         Self {
             id,
             reasons,
+            reason_sources: Vec::new(),
             shape: LockShape::Value,
             value: None,
             is_value_unknown: false,

@@ -56,6 +56,7 @@ mod live_audit;
 mod live_state;
 mod lock;
 mod lock_event;
+mod lock_explanation;
 mod lock_reason;
 mod lock_table;
 mod lock_tracker;
@@ -97,6 +98,7 @@ pub use live_state::{AuditConclusion, AuditedServer};
 #[cfg(feature = "internals")]
 pub use lock::{Hold, Lock, PastHold, Waiter};
 pub use lock::{HoldEnd, HoldStatus, LockId};
+pub use lock_explanation::{LockExplanation, LockSign};
 #[cfg(feature = "internals")]
 pub use lock_reason::LockReason;
 pub use render::describe_findings;

@@ -5,7 +5,7 @@ use super::client_state::ClientStates;
 use super::code::{Code, Severity};
 use super::finding::{Evidence, Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::lock::Lock;
+use super::lock::{Lock, push_exact};
 use super::lock_reason::{LockReason, LockReasons};
 use super::program_links::{ProgramLinks, SharedConnections};
 
@@ -106,7 +106,12 @@ impl RuleContext<'_> {
     /// Notes reasons to take the key for a lock. With the one that makes it a lock, the pending findings count.
     pub fn note_reasons(&mut self, reasons: LockReasons) {
         let lock = &mut *self.lock;
+        if lock.reasons.have_all(reasons) {
+            return;
+        }
         let was_known = lock.is_known();
+        let new = LockReason::ALL.into_iter().filter(|reason| reasons.has(*reason) && !lock.reasons.has(*reason));
+        new.for_each(|reason| push_exact(&mut lock.reason_sources, (reason, self.source.clone())));
         lock.reasons.add_all(reasons);
         if !was_known && lock.is_known() {
             self.collector.locks += 1;

@@ -130,6 +130,7 @@ struct FindingData<'a> {
     key: String,
     lock: Option<usize>,
     spot: Three,
+    mark: Option<String>,
     allowed: Option<&'a str>,
     evidence: Vec<EvidenceData>,
 }
@@ -308,6 +309,7 @@ fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
         key: readable(&finding.key),
         lock: found.lock,
         spot: three(found.spot),
+        mark: finding.mark.as_deref().map(visible),
         allowed: finding.allowed.as_deref(),
         evidence: found
             .proofs
