@@ -212,7 +212,7 @@ impl AuditState {
     }
 
     /// The same, and its process is met if it was not.
-    fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {

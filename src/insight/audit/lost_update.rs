@@ -378,16 +378,18 @@ impl LostUpdates {
         }
     }
 
-    fn note_party(&mut self, state: &AuditState, line: &JournalLine<'_>) {
+    fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
-        let known = self.parties.get(&by);
-        if known.is_some_and(|known| known.client.name.as_bytes() == line.client_name()) {
+        let (name, process) = line.client_labels();
+        let is_same =
+            |known: &Party| known.client.name.as_bytes() == name && known.client.process.is_some() == process.is_some();
+        if self.parties.get(&by).is_some_and(is_same) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
             self.forget();
         }
-        let party = Party { client: state.client_of(line), node: line.node().map(Arc::from) };
+        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
         Arc::make_mut(&mut self.parties).insert(by, party);
     }
 
@@ -545,7 +547,8 @@ impl LostUpdates {
         }
         let client = state.client_of(line);
         let Some(lost) = self.lost_write(&client, moment, overwrite) else { return };
-        let Some(other) = self.party(&lost.moment).cloned() else { return };
+        let Some(mut other) = self.party(&lost.moment).cloned() else { return };
+        other.client.seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
         let dependence = overwrite.dependence;
         let is_stranger = writer.same_program(&client) == SameProgram::No;
@@ -772,6 +775,7 @@ fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
         node: party.node.clone(),
         client: moment.client,
         name: Arc::clone(&party.client.name),
+        process: party.client.process.clone(),
         line: Arc::from(line),
     }
 }
