@@ -603,6 +603,9 @@ impl Auditor {
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
+        if let Some(state) = self.state.state_of(line) {
+            state.was_watched.clone_from(&watched);
+        }
         let watched = watched.as_slice();
         let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {
