@@ -380,11 +380,10 @@ impl LostUpdates {
 
     fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
-        let known = self.parties.get(&by);
         let (name, process) = line.client_labels();
         let is_same =
-            |party: &Party| party.client.name.as_bytes() == name && party.client.process.is_some() == process.is_some();
-        if known.is_some_and(is_same) {
+            |known: &Party| known.client.name.as_bytes() == name && known.client.process.is_some() == process.is_some();
+        if self.parties.get(&by).is_some_and(is_same) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
@@ -548,7 +547,8 @@ impl LostUpdates {
         }
         let client = state.client_of(line);
         let Some(lost) = self.lost_write(&client, moment, overwrite) else { return };
-        let Some(other) = self.party(&lost.moment).cloned() else { return };
+        let Some(mut other) = self.party(&lost.moment).cloned() else { return };
+        other.client.seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
         let dependence = overwrite.dependence;
         let is_stranger = writer.same_program(&client) == SameProgram::No;
