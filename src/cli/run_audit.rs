@@ -51,7 +51,10 @@ impl RunAudit {
                 audits.push((space_of(instance), &instance.audit));
             }
         }
-        let worlds = audits.into_iter().map(|(space, audit)| findings_of(space, audit)).collect();
+        let dropped = audits.iter().flat_map(|(_, audit)| audit.dropped_spaces());
+        let dropped = dropped.map(|(space, conclusion)| (String::from_utf8_lossy(&space).into_owned(), conclusion));
+        let running = audits.iter().map(|(space, audit)| (space.clone(), audit.conclusion()));
+        let worlds = running.chain(dropped).map(|(space, conclusion)| findings_of(space, conclusion)).collect();
         AuditResult { worlds, allowed: self.allowed, options: self.options, journals }
     }
 }
@@ -61,7 +64,7 @@ pub(super) fn space_of(instance: &Instance) -> String {
     String::from_utf8_lossy(&instance.space).into_owned()
 }
 
-fn findings_of(space: String, audit: &LiveAudit) -> WorldFindings {
-    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
-    WorldFindings { space, findings, locks, unlisted, missed }
+fn findings_of(space: String, conclusion: AuditConclusion) -> WorldFindings {
+    let AuditConclusion { findings, marks, locks, unlisted, missed } = conclusion;
+    WorldFindings { space, findings, marks, locks, unlisted, missed }
 }

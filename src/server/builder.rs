@@ -34,7 +34,7 @@ use crate::clients::instance::{Instance, UpstreamInfo};
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
-use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
+use crate::insight::audit::{Allowance, Code, Judgement, LiveAudit, Scope};
 use crate::spec::{Group, RenameError, Table};
 
 /// The settings of a server before it starts.
@@ -509,7 +509,7 @@ impl Builder {
                 node.root().instance.keep_data();
             }
             // The journal excludes loaded data.
-            node.root().instance.reset_journal();
+            node.root().instance.reset_journal(Judgement::default());
             nodes.push(node);
         }
         let nodes = Nodes::new(nodes);

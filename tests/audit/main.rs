@@ -5,6 +5,7 @@
 //! random histories whose truth is known. `live.rs` asks a running server; `report` looks at the report's page, also in
 //! a browser.
 
+mod claims;
 mod clocks;
 mod corpus;
 mod cross_slot;
@@ -25,6 +26,7 @@ mod partial;
 mod recognition;
 mod redlock;
 mod report;
+mod reset;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

@@ -114,6 +114,14 @@ const SCRIPTS: &[(&str, &str)] = &[
         "local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end return n",
     ),
     (
+        "$first_set",
+        r#"if redis.call('exists',KEYS[1])==0 then return redis.call('set',KEYS[1],ARGV[1],'PX',ARGV[2]) end return 0"#,
+    ),
+    (
+        "$attempt",
+        r#"if redis.call('exists',KEYS[1])==1 then return redis.call('hincrby',KEYS[1],'attempts',1) end return 0"#,
+    ),
+    (
         "$first_count",
         "if redis.call('setnx', KEYS[1], 1) == 1 then redis.call('expire', KEYS[1], ARGV[1]) return 1 end \
          return redis.call('incr', KEYS[1])",
@@ -585,6 +593,17 @@ fn caches_counters_and_defaults_are_no_locks() {
         // Optimistic changes of other data.
         "A: SET cart {a}\nA: WATCH cart\nA: GET cart\nA: MULTI\nA: DEL cart\nA: EXEC",
         "A: SET state open\nA: $swap 1 state open shut\nB: $swap 1 state open shut",
+        // Pages, sessions, flags and limits that are made by whoever comes first, and read, kept, set and deleted by all.
+        "A: SETNX page first-page\nA: EXPIRE page 60\nB: SETNX page other-page\nB: GET page\nA: DEL page\nB: SETNX page new-page",
+        "A: SET page first-page NX\nB: SET page other-page NX\nB: GET page\nC: DEL page\nB: SET page new-page NX\nB: DEL page",
+        "A: SET user:7 4711 NX EX 9\nB: SET user:7 4712 NX EX 9\nB: EXPIRE user:7 9\nC: EXPIRE user:7 9\nD: DEL user:7",
+        "A: SET flag off NX\nB: SET flag off NX\nC: SET flag on\nA: SET flag off NX\nA: GET flag",
+        "A: SET limit fast NX\nB: SET limit slow NX\nC: SET limit slower\nC: DEL limit\nB: SET limit slow NX",
+        // What is done once in a while, by whoever looks first.
+        "A: SET window:10 host/1 NX EX 60\nB: SET window:10 host/2 NX EX 60\nclose A\nB: SET window:10 host/2 NX EX 60",
+        "A: $first_set 1 tick {ms+0} 1000\nB: $first_set 1 tick {ms+0} 1000\n+2s\nB: $first_set 1 tick {ms+0} 1000\nclose B",
+        // The hash of a job, in which a queue counts the attempts.
+        "A: HSET job:1 data x\nB: $attempt 1 job:1\nC: $attempt 1 job:1\nA: DEL job:1",
         // Queues.
         "A: ZADD jobs 1 {a}\nB: ZREM jobs {a}\nA: LPUSH list x\nB: BRPOP list 1\nA: HSET h f v\nB: HDEL h f",
     ] {

@@ -393,7 +393,19 @@ fn failed_over(items: &mut [Item]) {
         let (kind, detail) = (EventKind::Promoted, node(master));
         master += 1;
         let (name, address, node) = (Vec::new(), String::new(), Some(node(master)));
-        *item = Item::Event(Event { seq, at, real, kind, client: 0, name, address, node, detail, key: None });
+        *item = Item::Event(Event {
+            seq,
+            at,
+            real,
+            kind,
+            client: 0,
+            name,
+            address,
+            process: None,
+            node,
+            detail,
+            key: None,
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, Pas
 use super::lock_event::LockEvent;
 use super::lock_reason::LockReason;
 use super::lock_tracker::{LockTracker, NewHold};
+use super::rules::{is_trivial, is_unique_token};
 use super::timestamp::Timestamp;
 
 impl LockTracker<'_> {
@@ -42,7 +43,12 @@ impl LockTracker<'_> {
             Effect::Delete { removed } => {
                 match removed.unwrap_or(self.context.lock.value.is_some() || self.context.lock.is_in_doubt) {
                     true => self.delete(effect.precondition),
-                    false => self.note_not_owned(token, Intent::Release),
+                    false => {
+                        if self.has_held() {
+                            self.note_reason(LockReason::Returned);
+                        }
+                        self.note_not_owned(token, Intent::Release);
+                    }
                 }
             }
             Effect::Expire { expiry, done: true } => self.set_expiry(effect.precondition, *expiry),
@@ -177,8 +183,9 @@ impl LockTracker<'_> {
             None => self.context.lock.past_holds.back().is_some_and(|past| past.end == HoldEnd::Closed),
         };
         if is_contended {
-            // An unknown value may be the same.
-            let is_alike = value.is_none_or(|value| self.context.lock.value.as_deref() == Some(value));
+            // An unknown value may be the same. What is no token may be data.
+            let is_same = |value| self.context.lock.value.as_deref() == Some(value);
+            let is_alike = value.is_none_or(|value| is_same(value) || !is_unique_token(value));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
@@ -306,6 +313,12 @@ impl LockTracker<'_> {
         let is_race = precondition == Precondition::None && self.found_free_before(held, is_same(self.context.lock));
         let is_own = !is_race && (self.is_own_hold(held, precondition) || is_same(self.context.lock));
         let written = value.unwrap_or_default();
+        if is_own && leaves_a_mark(precondition, written) {
+            self.emit(&LockEvent::Deleted { hold, precondition, is_release: true, read: None });
+            self.lose_key(held, true);
+            self.write_value(value);
+            return self.set_deadline(deadline);
+        }
         if is_own {
             self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: Some(written) });
             self.set_deadline(deadline);
@@ -380,6 +393,12 @@ impl LockTracker<'_> {
         }
     }
 
+    /// Whether the client that acts has held the lock, or believes that it does.
+    fn has_held(&self) -> bool {
+        let lock = &self.context.lock;
+        self.context.actor.is_some_and(|actor| lock.hold_of(actor).is_some() || lock.past_hold_of(actor).is_some())
+    }
+
     /// The last read of the client that acts.
     fn last_read(&self) -> Option<LockRead> {
         let actor = self.context.actor?;
@@ -394,6 +413,9 @@ impl LockTracker<'_> {
         if !is_stale && self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
             self.vanish();
             self.set_value(value);
+        }
+        if value.is_some_and(|value| !is_unique_token(value) && !is_trivial(value)) && !self.has_held() {
+            self.lock().reasons.note_data();
         }
         if let Some(client) = self.actor() {
             let (id, times_taken) = (Arc::clone(&self.context.lock.id), self.context.lock.times_taken);
@@ -430,7 +452,7 @@ impl LockTracker<'_> {
             Precondition::Compared(_) => true,
             Precondition::None => is_own,
         };
-        if is_own {
+        if is_own || self.has_held() {
             self.note_reason(LockReason::Returned);
         }
         let read = self.last_read();
@@ -516,8 +538,7 @@ impl LockTracker<'_> {
             && self.context.lock.holds[hold].extensions == 0
         {
             // A counter begins like that, too, but not with a token.
-            let token = &self.context.lock.holds[hold].token;
-            let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
+            let is_token = is_unique_token(&self.context.lock.holds[hold].token);
             self.note_reason(if is_token { LockReason::ExpiryBehind } else { LockReason::Behind });
         }
         self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: None });
@@ -578,6 +599,14 @@ impl LockTracker<'_> {
             self.set_value(None);
         }
     }
+}
+
+/// Whether a holder that compares its token writes something in its place that is no token: `done`, for those who look
+/// later. It has given the lock up then.
+fn leaves_a_mark(precondition: Precondition<'_>, written: &[u8]) -> bool {
+    let is_mark =
+        |token: &[u8]| written.len() < token.len() && !token.starts_with(written) && !is_unique_token(written);
+    precondition.token().is_some_and(|token| is_unique_token(token) && is_mark(token))
 }
 
 /// Whether the reply of a command shows that the key was there.

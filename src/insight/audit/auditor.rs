@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::audit_state::AuditState;
+use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
@@ -13,6 +14,7 @@ use super::finding::{Finding, JournalRef};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
+use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
@@ -124,6 +126,40 @@ impl Auditor {
         self.state.timeline.as_ref()
     }
 
+    /// The marks so far.
+    pub fn marks(&self) -> &[Arc<str>] {
+        self.state.collector.marks.texts()
+    }
+
+    /// The lock that a finding is about.
+    pub fn lock_of(&self, finding: &Finding) -> Option<&Lock> {
+        self.state.locks.find(finding.server, finding.db, &finding.key)
+    }
+
+    /// Findings of resets that count unless a holder comes back.
+    pub fn carried(&self) -> CarriedHolds {
+        self.state.carried.clone()
+    }
+
+    /// The names of locks that were learned before a reset.
+    pub fn learned(&self) -> Arc<LearnedLocks> {
+        Arc::clone(&self.state.learned)
+    }
+
+    /// Learns the names of the locks so far.
+    pub fn learn_names(&self, learned: &mut LearnedLocks) {
+        for id in self.known_locks() {
+            if let Some(lock) = self.state.locks.get(&id) {
+                learned.learn(lock);
+            }
+        }
+    }
+
+    /// Goes on with what was known before a reset.
+    pub fn inherit(&mut self, learned: Arc<LearnedLocks>, carried: CarriedHolds) {
+        (self.state.learned, self.state.carried) = (learned, carried);
+    }
+
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
         self.state.locks.ids(Lock::is_known)
@@ -188,6 +224,7 @@ impl Auditor {
         self.cross_slots.forget(server);
         self.declared.forget(server);
         self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -223,7 +260,9 @@ impl Auditor {
             if self.state.scope.is_declared(header.second) {
                 return false;
             }
-            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some()
+            let (db, key) = (header.db, header.second);
+            let is_met = || self.state.carried.are_about(server, db, key);
+            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
                 || !self.data.note_header(server, header, row)
             {
                 return false;
@@ -300,6 +339,7 @@ impl Auditor {
             Some(EventKind::Evicted) => return self.state.evict(line),
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
+            Some(EventKind::Mark) => return self.state.collector.note_mark(line),
             Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
@@ -347,8 +387,17 @@ impl Auditor {
 
     /// The journals end.
     pub fn finish(&mut self) {
+        self.finish_where(|_| true);
+    }
+
+    /// The journal of a server ends.
+    pub fn finish_server(&mut self, server: u16) {
+        self.finish_where(|number| number == server);
+    }
+
+    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
         self.settle(i64::MAX);
-        for id in self.state.locks.ids(Lock::is_in_use) {
+        for id in self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server)) {
             let mut source = self.state.last_line(id.server);
             // A clock that is moved by the last line shows its new time in no other.
             let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
@@ -554,6 +603,9 @@ impl Auditor {
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
+        if let Some(state) = self.state.state_of(line) {
+            state.was_watched.clone_from(&watched);
+        }
         let watched = watched.as_slice();
         let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {

@@ -270,6 +270,18 @@ impl Code {
         self.about().instead
     }
 
+    /// Whether it says that a lock was taken and not released.
+    pub(super) fn is_about_missing_release(self) -> bool {
+        matches!(
+            self,
+            Self::Leaked
+                | Self::HeldAtDisconnect
+                | Self::LostAndNotReleased
+                | Self::RefusedByItself
+                | Self::NotReleasedEverywhere
+        )
+    }
+
     /// The code with this name.
     pub fn by_name(name: &[u8]) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| name.eq_ignore_ascii_case(code.name().as_bytes()))

@@ -184,6 +184,7 @@ fn report(state: &mut AuditState, source: &JournalRef, id: LockId, mistake: Mist
         at: source.at,
         culprit: client.id,
         allowed: None,
+        mark: None,
     });
 }
 

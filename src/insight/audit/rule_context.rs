@@ -74,6 +74,7 @@ impl RuleContext<'_> {
             last_seq: self.source.seq,
             at: self.source.at,
             culprit,
+            mark: None,
             allowed: None,
         };
         if finding.severity == Severity::Error && self.is_lock_if_misused() {
