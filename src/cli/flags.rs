@@ -24,7 +24,7 @@ pub(super) struct Flag {
     pub subcommands: &'static [Subcommand],
     pub takes: Takes,
     pub help: &'static str,
-    /// Whether `redouble run` refuses the flag without `--audit`.
+    /// Whether `redouble run` and `explore` refuse the flag without `--audit`.
     pub needs_audit: bool,
     /// Whether the command line that replays an order repeats the flag.
     pub is_replayed: bool,
@@ -56,7 +56,7 @@ pub(super) struct Options {
     pub strict: bool,
     /// `--env`: further variables by which the command finds its servers.
     pub variables: Vec<Variable>,
-    /// `--audit` of `redouble run`: audit what is done to locks.
+    /// `--audit` of `redouble run` and `explore`: audit what is done to locks.
     pub audits: bool,
     pub audit: AuditOptions,
     pub journal_out: Option<PathBuf>,
@@ -146,45 +146,48 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
     switch("--strict", &[Run], |options| options.strict = true)
         .help("fails with status 1 if there are any of the last three, or nobody connected"),
-    optional_level("--audit", &[Run], |options, level| {
-        options.audits = true;
-        options.audit.level = level.unwrap_or(options.audit.level);
-    })
-    .help(
+    optional_level("--audit", &[Run], audit).help(
         "says on standard error which locks were misused, and by which commands; fails with status 3 for errors, and \
          with --audit=warn for warnings, too",
+    ),
+    optional_level("--audit", &[Explore], audit).replayed().help(
+        "an order in which a lock was misused fails, with status 3 if the test has passed; --audit=warn does the same for \
+         warnings",
     ),
     value("--audit", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value)))
         .help("how bad a finding must be to fail: error (the default) or warn; --level LEVEL says the same"),
     value("--level", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value))),
-    value("--locks", &[Run, Audit, Report], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
+    value("--locks", &[Run, Explore, Audit, Report], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
         push(&mut options.audit.locks, bytes(value))
     })
     .about_audit()
+    .replayed()
     .help("keys that are locks whatever is done with them; can be said more than once"),
-    value("--not-locks", &[Run, Audit, Report], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
+    value("--not-locks", &[Run, Explore, Audit, Report], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
         push(&mut options.audit.not_locks, bytes(value))
     })
     .about_audit()
+    .replayed()
     .help("keys that are none; can be said more than once"),
     value(
         "--allow",
-        &[Run, Audit, Report],
+        &[Run, Explore, Audit, Report],
         "FILE",
         "a file with a line CODE GLOB REASON for each kind of finding",
         |options, value| push(&mut options.audit.allow, path(value)),
     )
     .about_audit()
+    .replayed()
     .help(
         "findings that are known and accepted: a line CODE GLOB REASON each, where the code * stands for every kind; \
          empty lines and those that begin with # are passed over",
     ),
-    value("--junit", &[Run, Audit], "PATH", "a file, as in --junit audit.xml", |options, value| {
+    value("--junit", &[Run, Explore, Audit], "PATH", "a file, as in --junit audit.xml", |options, value| {
         set_some(&mut options.audit.junit, path(value))
     })
     .about_audit()
     .help("the findings as JUnit XML"),
-    value("--sarif", &[Run, Audit], "PATH", "a file, as in --sarif audit.sarif", |options, value| {
+    value("--sarif", &[Run, Explore, Audit], "PATH", "a file, as in --sarif audit.sarif", |options, value| {
         set_some(&mut options.audit.sarif, path(value))
     })
     .about_audit()
@@ -202,6 +205,10 @@ pub(super) static FLAGS: &[Flag] = &[
         set_some(&mut options.journal_out, path(value))
     })
     .help("every command that came, as lines of JSON, for redouble audit and redouble report"),
+    value("--journal-out", &[Explore], "PATH", "a file, as in --journal-out journal.jsonl", |options, value| {
+        set_some(&mut options.journal_out, path(value))
+    })
+    .help("every command of the first order that fails, as lines of JSON"),
     value("-o", &[Report], "PATH", "a file, as in -o report.html", |options, value| {
         set_some(&mut options.output, path(value))
     })
@@ -236,6 +243,10 @@ pub(super) static FLAGS: &[Flag] = &[
         set_some(&mut options.report_html, path(value))
     })
     .help("a page with a picture of who held which lock when"),
+    value("--report-html", &[Explore], "PATH", "a file, as in --report-html report.html", |options, value| {
+        set_some(&mut options.report_html, path(value))
+    })
+    .help("a page with a picture of the first order that fails: who held which lock when"),
     switch("--text", &[Report], |options| options.text = true)
         .help("tells the same story as text, on standard output without -o"),
     value("--runs", &[Explore], "N", A_NUMBER, |options, value| search(options, number(value), Search::runs))
@@ -325,6 +336,11 @@ pub(super) fn flags_of(subcommand: Subcommand) -> impl Iterator<Item = &'static 
 /// The flag that a subcommand has under a name with its dashes.
 pub(super) fn find_flag(subcommand: Subcommand, name: &str) -> Option<&'static Flag> {
     flags_of(subcommand).find(|flag| flag.name == name)
+}
+
+fn audit(options: &mut Options, level: Option<Severity>) {
+    options.audits = true;
+    options.audit.level = level.unwrap_or(options.audit.level);
 }
 
 fn set<T>(field: &mut T, value: Result<T, BadValue>) -> Result<(), BadValue> {

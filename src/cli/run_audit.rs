@@ -1,4 +1,4 @@
-//! `--audit` of `redouble run`: the servers audit while the command runs, and are asked at the end.
+//! `--audit` of `redouble run` and `explore`: the servers audit while the command runs, and are asked at the end.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl RunAudit {
         lines
     }
 
-    /// Ends the audit of the servers.
-    pub fn finish(self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
+    /// What the audit of the servers has found since they began, or since it forgot what was before.
+    pub fn finish(&self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
         let mut audits: Vec<(String, &Arc<LiveAudit>)> = Vec::new();
         for (_, instance) in servers {
             // Servers that were started together share one audit.
@@ -51,7 +51,7 @@ impl RunAudit {
             }
         }
         let worlds = audits.into_iter().map(|(space, audit)| findings_of(space, audit)).collect();
-        AuditResult { worlds, allowed: self.allowed, options: self.options, journals }
+        AuditResult { worlds, allowed: self.allowed.clone(), options: self.options.clone(), journals }
     }
 }
 

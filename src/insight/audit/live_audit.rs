@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use super::allowance::Allowance;
 use super::auditor::Auditor;
 use super::finding::Finding;
-use super::finding_collector::key_of;
+use super::finding_collector::{FindingCollector, key_of};
 use super::known_lock::KnownLock;
 use super::live_state::{AuditedServer, LiveState, ServerProgress};
 use super::scope::Scope;
@@ -178,6 +178,13 @@ impl LiveAudit {
             state.archived.unlisted += unlisted;
             state.archived_missed += std::mem::take(&mut state.missed);
         }
+    }
+
+    /// Forgets what was found before the last reset: the conclusion is that of what came since.
+    pub fn forget_archive(&self) {
+        let mut state = self.state();
+        state.archived = FindingCollector::new(Arc::clone(&state.scope));
+        state.archived_missed = 0;
     }
 
     /// Goes back to the state of the start, as far as one server is concerned.
