@@ -294,10 +294,12 @@ fn strayed_text(exploration: &Exploration) -> String {
 
 fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
     let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = summary;
+    let ExplorationSummary { polls, endless, dropped, .. } = summary;
     let mut text = format!(
         "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
         counted(*runs, "run"),
         match (summary.is_complete, has_ended_early) {
+            (true, _) if *polls > 0 => "these are all orders but for repetitions",
             (true, _) => "these are all orders",
             (false, true) => "ended at the first failure",
             (false, false) => "not all orders",
@@ -311,6 +313,9 @@ fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
     add(*random, "run", "in random orders");
     add(*repeated, "run", "differed from others only in commands that commute");
     add(*skipped, "choice", "left out, equal to others but for commands that commute");
+    add(*polls, "choice", "left out, in which a client repeats a refused command and nothing has changed (--polls)");
+    add(*dropped, "choice", "left out, because there are too many to remember");
+    add(*endless, "run", "in which clients repeated refused commands without end, and nothing else could happen");
     add(*too_long, "run", "had more commands or clients than can be explored");
     if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
         add(

@@ -15,7 +15,7 @@ use crate::base::duration::parse_duration;
 use crate::clients::config::parse_memory;
 use crate::insight::audit::Severity;
 use crate::insight::recording::ValueMode;
-use crate::powers::Search;
+use crate::powers::{Chaos, Search};
 
 /// One flag, for one or several subcommands.
 pub(super) struct Flag {
@@ -123,6 +123,8 @@ impl Default for Options {
 const A_NUMBER: &str = "a number";
 const A_DURATION: &str = "a duration such as 20ms or 1.5s";
 const A_VARIABLE: &str = "NAME, or NAME=FORMAT with {url}, {urls}, {host}, {port}, {address}, {ca}, {cert} or {key}";
+const CHAOS_KINDS: &str = "expiry, lost-reply, crash or pause, or several with commas and no spaces, each with = and a number \
+                           from 1 to 100 if it may happen more than once";
 const A_LEVEL: &str = "error or warn";
 
 /// All flags, in the order in which the help texts list them.
@@ -272,6 +274,22 @@ pub(super) static FLAGS: &[Flag] = &[
     .help("waits for so many clients before the first turn"),
     switch("--every-order", &[Explore], |options| options.search = std::mem::take(&mut options.search).every_order())
         .help("also tries orders that differ only in commands that commute"),
+    value("--chaos", &[Explore], "KINDS", CHAOS_KINDS, |options, value| {
+        let chaos = Chaos::parse(value.as_bytes()).ok_or(BadValue);
+        search(options, chaos, Search::chaos)
+    })
+    .replayed()
+    .help(
+        "what else may happen between commands: expiry (the clock goes past the deadline of a key), lost-reply, crash, pause (a \
+         client stands still until nothing else can move); one or several with commas, each at most once in a run, or as often \
+         as it says: --chaos expiry,pause=2",
+    ),
+    value("--polls", &[Explore], "N", A_NUMBER, |options, value| {
+        let polls = number(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        search(options, polls, Search::polls)
+    })
+    .replayed()
+    .help("how often a client repeats a refused command before the others go on, while nothing has changed (1)"),
     value("--replay", &[Explore], "TOKEN", "the token of an order", |options, value| {
         set_some(&mut options.replay, text(value))
     })
