@@ -447,13 +447,14 @@ impl Exploration {
             self.tree.cut(run.turns());
             run.strayed.get_or_insert(format!("it ended after {} of {} turns", run.turns(), run.plan.len()));
         }
+        let has_strayed = run.strayed.is_some();
         if let Some(how) = run.strayed {
             summary.strayed += 1;
             summary.how.get_or_insert(format!("run {}, {how}", summary.runs));
         }
         match self.phase {
             Phase::Systematic => {
-                summary.repeated += u64::from(run.is_redundant);
+                summary.repeated += u64::from(run.is_redundant && !has_strayed);
                 self.tree.advance();
             }
             Phase::Random => summary.random += 1,

@@ -405,7 +405,11 @@ impl Run {
         if self.is_running {
             return NextTurn::Wait(None);
         }
-        let state = |racer: &Racer| if racer.is_gone { RacerState::Gone } else { state(racer.client) };
+        let state = |racer: &Racer| match (racer.may_return, racer.is_gone) {
+            (true, _) => RacerState::Idle,
+            (false, true) => RacerState::Gone,
+            (false, false) => state(racer.client),
+        };
         let has_chaos = self.has_chaos;
         let deadlines = || if has_chaos { deadlines() } else { None };
         let deadlines = &deadlines;
@@ -425,14 +429,15 @@ impl Run {
                 Err(None) => {
                     self.plan.truncate(turn);
                     search.cut(turn);
+                    // What is found on this way may not be there the next time.
+                    self.is_redundant |= has_chaos;
                 }
             }
         }
         if !self.holds_any() && !self.racers.iter().any(|racer| state(racer) == RacerState::Blocked) {
             return NextTurn::Wait(None);
         }
-        let is_accounted =
-            |racer: &Racer| racer.held.is_some() || !racer.may_return && state(racer) != RacerState::Idle;
+        let is_accounted = |racer: &Racer| racer.held.is_some() || state(racer) != RacerState::Idle;
         let knows_all = self.expected > 0 && self.racers.len() >= self.expected;
         let choices = self.choices(state, deadlines().as_ref());
         if !knows_all || !self.racers.iter().all(is_accounted) {
@@ -607,10 +612,12 @@ impl Run {
             return Choices { candidates, left_out: 0, kind: ChoiceKind::InVain };
         };
         let goes_on = self.taken.last().is_some_and(|last| last.turn.client == usual);
+        let overtaken = self.overtaken();
         for entry in &movable {
             let (client, racer, command) = *entry;
             let cost = match client == usual {
                 true => 0,
+                false if Some(client) == overtaken => 0,
                 false if goes_on => COST_OF_PREEMPTION,
                 false => COST_OF_ANOTHER,
             };
@@ -638,6 +645,14 @@ impl Run {
         candidates.extend(may_expire.then(|| clock(Action::Expiry, COST_OF_CHAOS)));
         let left_out = held.iter().filter(|(_, racer, command)| !racer.is_paused && is_in_vain(racer, command)).count();
         Choices { candidates, left_out: left_out as u64, kind: ChoiceKind::Usual }
+    }
+
+    /// The client that stood still during an expiry and has had no turn since: it may come back at any moment.
+    fn overtaken(&self) -> Option<RacerNumber> {
+        let (at, _) = self.taken.iter().enumerate().rev().find(|(_, record)| record.turn.action == Action::Expiry)?;
+        let (before, since) = self.taken.split_at(at);
+        let client = before.iter().rev().map(|record| record.turn.client).find(|client| *client > 0)?;
+        since.iter().all(|record| record.turn.client != client).then_some(client)
     }
 
     /// The client that goes on as usual: the one that had the last turn. After an expiry it is the next one, as if the
@@ -715,7 +730,7 @@ fn draw(generator: &mut u64, candidates: &[Candidate]) -> Option<Choice> {
     let mut drawn = random::next(generator);
     let mut from = if usual.is_empty() { &chaos } else { &usual };
     if !usual.is_empty() && !chaos.is_empty() {
-        if drawn % 4 == 0 {
+        if drawn.is_multiple_of(4) {
             from = &chaos;
         }
         drawn = random::next(generator);
