@@ -225,8 +225,8 @@ pub use insight::audit::{
     LockHolder, LockSign, LockWaiter, Severity, describe_findings,
 };
 pub use powers::{
-    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector, Outcome,
-    Pattern, Query, Search, Verdict,
+    Chaos, Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector,
+    Outcome, Pattern, Query, Search, Verdict,
 };
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, NodeStatus, Server, Servers, Space, World,

@@ -38,6 +38,7 @@ impl Default for AuditOptions {
 }
 
 /// A line of an `--allow` file.
+#[derive(Clone)]
 pub(super) struct AllowLine {
     pub allowance: Allowance,
     pub text: String,

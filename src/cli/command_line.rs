@@ -65,8 +65,7 @@ const NO_MEMORY_TEST: &str = "redouble does not test memory; use redis-server --
 const NO_SYSTEM_CHECK: &str = "redouble does not check the system; use redis-server --check-system.";
 const NO_DASHES: &str = "-- is missing; flags for the server stand in front of it, the command behind it";
 const NO_INPUT: &str = "no configuration can be read from standard input, because that is the command's";
-const RUN_ONLY: &str = "--report, --strict, --audit, --journal-out and --report-html do not go with it: they are about one \
-                        run";
+const RUN_ONLY: &str = "--report and --strict do not go with it: they are about one run";
 const TEXT_IS_NO_PAGE: &str = "--report-html writes a page: it does not go with --text; -o says where the text goes";
 
 /// Reads the arguments that follow the program's name.
@@ -373,7 +372,7 @@ impl FlagParser {
 
     /// Reads the value of the flag that the parser has just come across, and sets what it says.
     fn apply(&mut self, flag: &'static Flag) -> Result<(), String> {
-        if flag.needs_audit && self.subcommand == Subcommand::Run {
+        if flag.needs_audit && matches!(self.subcommand, Subcommand::Run | Subcommand::Explore) {
             self.about_audit.get_or_insert(flag.name);
         }
         let name = flag.name;

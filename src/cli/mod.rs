@@ -65,7 +65,7 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
         Invocation::Serve(sources) => program.serve(sources),
         Invocation::Run(run) => program.run(run),
         Invocation::Record(recording) => program.record(recording),
-        Invocation::Explore(exploration) => program.explore(&exploration),
+        Invocation::Explore(exploration) => program.explore(exploration),
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),
         Invocation::Explain(words) => explain::explain(&words),

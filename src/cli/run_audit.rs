@@ -1,4 +1,4 @@
-//! `--audit` of `redouble run`: the servers audit while the command runs, and are asked at the end.
+//! `--audit` of `redouble run` and `explore`: the servers audit while the command runs, and are asked at the end.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ impl RunAudit {
         lines
     }
 
-    /// Ends the audit of the servers.
-    pub fn finish(self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
+    /// What the audit of the servers has found since they began, or since it forgot what was before.
+    pub fn finish(&self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
         let mut audits: Vec<(String, &Arc<LiveAudit>)> = Vec::new();
         for (_, instance) in servers {
             // Servers that were started together share one audit.
@@ -55,7 +55,7 @@ impl RunAudit {
         let dropped = dropped.map(|(space, conclusion)| (String::from_utf8_lossy(&space).into_owned(), conclusion));
         let running = audits.iter().map(|(space, audit)| (space.clone(), audit.conclusion()));
         let worlds = running.chain(dropped).map(|(space, conclusion)| findings_of(space, conclusion)).collect();
-        AuditResult { worlds, allowed: self.allowed, options: self.options, journals }
+        AuditResult { worlds, allowed: self.allowed.clone(), options: self.options.clone(), journals }
     }
 }
 

@@ -508,12 +508,10 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
         assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flags:?}");
         assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
     }
-    let output = program("explore").args(["--audit", "--", "true"]).output().unwrap();
-    assert!(
-        errors(&output).contains("--audit, --journal-out and --report-html do not go with it"),
-        "{}",
-        errors(&output)
-    );
+    let output = program("explore").args(["--report", "--", "true"]).output().unwrap();
+    assert!(errors(&output).contains("--report and --strict do not go with it"), "{}", errors(&output));
+    let output = program("explore").args(["--locks", "a", "--", "true"]).output().unwrap();
+    assert!(errors(&output).contains("--locks is about an audit: it goes with --audit"), "{}", errors(&output));
 }
 
 // ---- redouble audit

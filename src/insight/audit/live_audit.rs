@@ -9,7 +9,7 @@ use super::allowance::Allowance;
 use super::auditor::Auditor;
 use super::carried_holds::CarriedHolds;
 use super::finding::Finding;
-use super::finding_collector::{MAX_FINDINGS, key_of};
+use super::finding_collector::{FindingCollector, MAX_FINDINGS, key_of};
 use super::judgement::Judgement;
 use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
@@ -172,6 +172,17 @@ impl LiveAudit {
             (judgement.locks, judgement.unlisted) = (0, 0);
         }
         judgement
+    }
+
+    /// Forgets what was found and learned before the last reset: the conclusion is that of what came since.
+    pub fn forget_archive(&self) {
+        let mut state = self.state();
+        state.archived = FindingCollector::new(Arc::clone(&state.scope));
+        state.archived_missed = 0;
+        state.dropped.clear();
+        state.learned_in_spaces = Arc::default();
+        state.committed.inherit(Arc::default(), CarriedHolds::default());
+        state.lookahead = None;
     }
 
     /// Goes back to the state of the start, as far as one server is concerned. The findings are archived for the conclusion.
