@@ -41,7 +41,7 @@ const WEAK: u16 =
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
-const DATA: u16 = 1 << 15;
+const DATA: u16 = 1 << 14;
 
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
