@@ -36,6 +36,8 @@ pub(super) enum Invocation {
     Report(JournalFiles),
     /// The words that are to be codes of findings; all codes are listed if there are none.
     Explain(Vec<String>),
+    /// A key, and the journals in which it is to be explained why it is taken for a lock, or not.
+    ExplainKey(Vec<u8>, JournalFiles),
     /// Arguments of a subcommand that are not understood, and why.
     UsageError(Subcommand, String),
 }
@@ -128,22 +130,35 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
     }
 }
 
+/// Codes of findings, or journals with the key that is to be explained.
 fn parse_explain(arguments: &[OsString]) -> Result<Invocation, String> {
-    let mut arguments = lexopt::Parser::from_args(arguments.iter().cloned());
-    let mut codes = Vec::new();
-    while let Some(argument) = arguments.next().map_err(|error| error_text(&error))? {
-        let name = match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(Subcommand::Explain))),
-            Arg::Short(letter) => format!("-{letter}"),
-            Arg::Long(name) => format!("--{name}"),
-            Arg::Value(code) => {
-                codes.push(code.as_bytes().escape_ascii().to_string());
-                continue;
-            }
-        };
-        return Err(no_such_flag(Subcommand::Explain, &name));
+    let (mut parser, mut words) = (FlagParser::new(Subcommand::Explain, arguments), Vec::new());
+    if parser.read_with_words(&mut words)? {
+        return Ok(Invocation::Help(Some(Subcommand::Explain)));
     }
-    Ok(Invocation::Explain(codes))
+    let options = parser.options;
+    let Some(key) = options.key.clone() else {
+        if options != Options::default() {
+            return Err("--locks and --not-locks are about a key: they go with --key".to_owned());
+        }
+        return Ok(Invocation::Explain(words.iter().map(|code| code.as_bytes().escape_ascii().to_string()).collect()));
+    };
+    let files: Vec<PathBuf> = words.into_iter().map(PathBuf::from).collect();
+    if files.is_empty() {
+        return Err("no journal; as in: redouble explain --key lock:a journal.jsonl".to_owned());
+    }
+    check_files(&files)?;
+    Ok(Invocation::ExplainKey(key, JournalFiles { options, files }))
+}
+
+fn check_files(files: &[PathBuf]) -> Result<(), String> {
+    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+        return Err("standard input (-) can be only one of the journals".to_owned());
+    }
+    if files.len() > usize::from(u16::MAX) {
+        return Err(format!("{} journals; there can be {} at most", files.len(), u16::MAX));
+    }
+    Ok(())
 }
 
 fn no_such_flag(subcommand: Subcommand, name: &str) -> String {
@@ -155,33 +170,16 @@ fn parse_journal_files(
     arguments: &[OsString],
     invocation: fn(JournalFiles) -> Invocation,
 ) -> Result<Invocation, String> {
-    let mut parser = FlagParser::new(subcommand, arguments);
-    let mut files: Vec<PathBuf> = Vec::new();
-    while let Some(argument) = parser.arguments.next().map_err(|error| error_text(&error))? {
-        let name = match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(subcommand))),
-            Arg::Short(letter) => format!("-{letter}"),
-            Arg::Long(name) => format!("--{name}"),
-            Arg::Value(file) => {
-                files.push(file.into());
-                continue;
-            }
-        };
-        match find_flag(subcommand, &name) {
-            Some(flag) => parser.apply(flag)?,
-            None => return Err(no_such_flag(subcommand, &name)),
-        }
+    let (mut parser, mut words) = (FlagParser::new(subcommand, arguments), Vec::new());
+    if parser.read_with_words(&mut words)? {
+        return Ok(Invocation::Help(Some(subcommand)));
     }
     let options = parser.options;
+    let files: Vec<PathBuf> = words.into_iter().map(PathBuf::from).collect();
     if files.is_empty() {
         return Err(format!("no journal; as in: redouble {} journal.jsonl", subcommand.name()));
     }
-    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
-        return Err("standard input (-) can be only one of the journals".to_owned());
-    }
-    if files.len() > usize::from(u16::MAX) {
-        return Err(format!("{} journals; there can be {} at most", files.len(), u16::MAX));
-    }
+    check_files(&files)?;
     if options.text && options.report_html.is_some() {
         return Err(TEXT_IS_NO_PAGE.to_owned());
     }
@@ -340,6 +338,26 @@ impl FlagParser {
     fn new(subcommand: Subcommand, arguments: &[OsString]) -> Self {
         let arguments = lexopt::Parser::from_args(arguments.iter().cloned());
         Self { subcommand, arguments, options: Options::default(), about_audit: None }
+    }
+
+    /// Reads flags with words between them. Returns whether help was asked for.
+    fn read_with_words(&mut self, words: &mut Vec<OsString>) -> Result<bool, String> {
+        while let Some(argument) = self.arguments.next().map_err(|error| error_text(&error))? {
+            let name = match argument {
+                Arg::Short('h') | Arg::Long("help") => return Ok(true),
+                Arg::Short(letter) => format!("-{letter}"),
+                Arg::Long(name) => format!("--{name}"),
+                Arg::Value(word) => {
+                    words.push(word);
+                    continue;
+                }
+            };
+            match find_flag(self.subcommand, &name) {
+                Some(flag) => self.apply(flag)?,
+                None => return Err(no_such_flag(self.subcommand, &name)),
+            }
+        }
+        Ok(false)
     }
 
     /// How many arguments were not read yet.

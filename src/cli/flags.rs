@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::audit_options::AuditOptions;
 use super::environment::Variable;
-use super::subcommand::Subcommand::{self, Audit, Explore, Record, Report, Run};
+use super::subcommand::Subcommand::{self, Audit, Explain, Explore, Record, Report, Run};
 use crate::base::duration::parse_duration;
 use crate::clients::config::parse_memory;
 use crate::insight::audit::Severity;
@@ -70,6 +70,9 @@ pub(super) struct Options {
     /// How long one run may take, in real time.
     pub limit: Duration,
 
+    /// `--key`: what is to be explained.
+    pub key: Option<Vec<u8>>,
+
     pub json: bool,
     /// `--same-server`: the journals are those of several fronts before one server.
     pub same_server: bool,
@@ -106,6 +109,7 @@ impl Default for Options {
             keep_going: false,
             verbose: false,
             limit: Duration::from_secs(60),
+            key: None,
             json: false,
             same_server: false,
             clock_error: None,
@@ -157,12 +161,16 @@ pub(super) static FLAGS: &[Flag] = &[
     value("--audit", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value)))
         .help("how bad a finding must be to fail: error (the default) or warn; --level LEVEL says the same"),
     value("--level", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value))),
-    value("--locks", &[Run, Audit, Report], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
+    value("--key", &[Explain], "KEY", "a key, as in --key lock:a", |options, value| {
+        set_some(&mut options.key, bytes(value))
+    })
+    .help("why this key is taken for a lock in the journals that are named, or why not"),
+    value("--locks", &[Run, Audit, Report, Explain], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
         push(&mut options.audit.locks, bytes(value))
     })
     .about_audit()
     .help("keys that are locks whatever is done with them; can be said more than once"),
-    value("--not-locks", &[Run, Audit, Report], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
+    value("--not-locks", &[Run, Audit, Report, Explain], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
         push(&mut options.audit.not_locks, bytes(value))
     })
     .about_audit()
@@ -392,7 +400,6 @@ fn path(value: &OsStr) -> Result<PathBuf, BadValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::subcommand::Subcommand::Explain;
 
     #[test]
     fn the_page_of_a_subcommand_names_all_its_flags() {

@@ -69,6 +69,7 @@ pub(crate) fn run(is_static: bool) -> ExitCode {
         Invocation::Audit(journals) => audit::audit(journals),
         Invocation::Report(journals) => report::report(journals),
         Invocation::Explain(words) => explain::explain(&words),
+        Invocation::ExplainKey(key, journals) => explain::explain_key(&key, journals),
         Invocation::Help(subcommand) => print_line(help::help(subcommand).trim_end()),
         Invocation::ExitStatuses => print_line(help::exit_statuses(Screen::stdout()).trim_end()),
         Invocation::ClientHelp => print_line(redis_cli::HELP.trim_end()),

@@ -9,6 +9,7 @@ mod claims;
 mod clocks;
 mod corpus;
 mod cross_slot;
+mod declared;
 mod ending;
 mod expiry;
 mod failover;

@@ -647,3 +647,63 @@ fn whoever_has_gone_waits_no_more() {
     let [lock] = locks.as_slice() else { panic!("{} locks", locks.len()) };
     assert_eq!(lock.waiters.len(), 1, "the one that is still there");
 }
+
+#[test]
+fn a_script_that_compares_a_token_after_the_expiry_shows_that_it_was_a_lock() {
+    let story = "
+        a: SET busy:7 {a} NX PX 20
+        a: GET data
+        +60ms
+        a: SET data 1
+        a: RELEASE busy:7 {a}
+    ";
+    assert!(play(story).findings().iter().any(|finding| finding.code == Code::WorkAfterExpiry));
+    let cache = "
+        a: SET page {a} NX PX 20
+        a: GET data
+        +60ms
+        a: SET data 1
+        a: GET page
+    ";
+    assert!(play(cache).findings().is_empty());
+}
+
+#[test]
+fn the_documented_lock_foo_is_recognised_when_nobody_was_refused() {
+    for until in ["{s+30}", "{ms+30}", "{f+30}"] {
+        for key in ["lock.foo", "foo"] {
+            let played = play(&format!(
+                "a: SETNX {key} {until}
+                a: GET {key}
+                a: DEL {key}"
+            ));
+            let locks = play(&format!("a: SETNX {key} {until}")).locks_in(Scope::default());
+            assert_eq!(locks.len(), 1, "{key} {until}");
+            drop(played);
+        }
+    }
+    // Without a time in it, the name and the release say so.
+    let played = play(
+        "
+        a: SETNX lock.foo 1
+        a: GET lock.foo
+        a: DEL lock.foo
+        ",
+    );
+    assert!(!played.findings().is_empty());
+}
+
+#[test]
+fn a_token_under_the_name_of_a_lock_is_one_if_something_is_wrong() {
+    let story = |key: &str| {
+        format!(
+            "a: SET {key} {{a}} NX PX 600
+            a: GET {key}
+            +700ms
+            b: SET {key} {{b}} NX PX 600
+            a: DEL {key}"
+        )
+    };
+    let found = |key: &str| play(&story(key)).findings().iter().any(|finding| finding.code == Code::ForeignRelease);
+    assert!(found("coupon:mutex") && !found("coupon:page"));
+}

@@ -469,6 +469,12 @@ fn a_journal_in_a_file_tells_the_marks_as_well() {
     let findings: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(!findings.is_empty() && findings.iter().all(|finding| finding["mark"] == "test_coffee"), "{findings:?}");
     assert!(folder.read("j.jsonl").contains(r#""event":"mark","client":0,"name":"","address":"","detail":"test_tea""#));
+    // The report shows them, too.
+    let report = |arguments: &[&str]| out(&program("report").args(arguments).output().unwrap());
+    let text = report(&["--text", &journal]);
+    assert!(text.contains("mark: test_coffee"), "{text}");
+    let page = report(&["-o", "-", &journal]);
+    assert!(page.contains(r#""event":"mark""#) && page.contains(r#""mark":"test_coffee""#), "{page}");
 }
 
 #[test]

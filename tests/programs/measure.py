@@ -6,11 +6,11 @@
     measure.py --half a wrong/name.py    one program, or a folder; no histories
     measure.py --histories --seeds 0-99  histories alone
     measure.py --compare                 the exit code is 1 if a figure is worse than floors.toml says
-    measure.py --record                  writes the figures to floors.toml, and prints them as rows for the page of decision 27
+    measure.py --record                  writes the figures to floors.toml, and to the page of decision 27
 
-Each program runs under `redouble run --audit`, twice: with the declarations (`--locks`, `--resources`) that its entry in the
-manifest says, and with all its locks and data declared. A wrong one is found and a right one accused if it gets an error. What
-it prints at the end must be what the manifest says, as on a real server.
+Each program runs under `redouble run --audit` with the declarations (`--locks`, `--resources`) that its entry in the manifest says;
+then its journals are audited with all its locks and data declared. A wrong one is found and a right one accused if it gets an
+error. What it prints at the end must be what the manifest says, as on a real server.
 
 Each history has two servers of its own, and is judged by its own check (histories.py). Of one whose mistake did not strike
 (`any`) nothing is expected. A second audit of the same journals has its locks and data declared.
@@ -35,6 +35,7 @@ import histories
 import run
 
 FLOORS = run.HERE / "floors.toml"
+PAGE = run.HERE.parent.parent / "docs/decisions/0027-recall-and-precision.md"
 ATTEMPTS = 3  # at a program that does not end as on a real server, because the machine is slow
 LIMIT_SECONDS = 60
 
@@ -90,16 +91,27 @@ def declared_by_user(program):
     return program["locks"] if "locks" in said else [], program["data"] if "resources" in said else []
 
 
+def audited(redouble, flags, journals):
+    """What `redouble audit` says of journals: (findings, complaint)."""
+    done = subprocess.run([redouble.binary, "audit", "--json", *flags, *map(str, journals)], capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        return [], f"redouble audit: exit code {done.returncode}\n{done.stderr}"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(fields["severity"], fields["code"], fields["sentence"]) for fields in lines], ""
+
+
 def findings_of(sarif):
     results = json.loads(sarif.read_text())["runs"][0]["results"]
     return [(result["level"], result["ruleId"], result["message"]["text"]) for result in results]
 
 
-def run_audited(redouble, program, declared, options):
-    """Runs a program once. Returns (findings, complaint)."""
-    with tempfile.TemporaryDirectory() as folder:
-        sarif = pathlib.Path(folder) / "findings.sarif"
-        front = [redouble.binary, "run", "--audit", "--sarif", str(sarif), *declared]
+def run_audited(redouble, program, result, options):
+    """Runs a program once, and audits it twice."""
+    result.findings, result.declared = [], []
+    with tempfile.TemporaryDirectory() as text:
+        folder = pathlib.Path(text)
+        sarif, flags = folder / "findings.sarif", redouble.declaring(*declared_by_user(program))
+        front = [redouble.binary, "run", "--audit", "--sarif", str(sarif), "--journal-out", str(folder / "journal.jsonl"), *flags]
         if program["instances"] > 1:
             front += ["--instances", str(program["instances"])]
         env = dict(os.environ)
@@ -111,33 +123,24 @@ def run_audited(redouble, program, declared, options):
                 command, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL
             )
         except subprocess.TimeoutExpired:
-            return [], f"still running after {LIMIT_SECONDS} s"
+            result.complaint = f"still running after {LIMIT_SECONDS} s"
+            return
         errors = [line for line in done.stderr.splitlines() if not line.startswith("redouble run: ")]
-        _, complaint = run.verdict(program, 0 if done.returncode == 3 else done.returncode, done.stdout.splitlines(), errors)
-        if not complaint and not sarif.exists():
-            complaint = "no findings were written\n" + "\n".join(errors[-12:])
-        return [] if complaint else findings_of(sarif), complaint
-
-
-def play_patiently(redouble, program, declared, options):
-    for _ in range(ATTEMPTS):
-        findings, complaint = run_audited(redouble, program, declared, options)
-        if not complaint:
-            break
-    return findings, complaint
+        code = 0 if done.returncode == 3 else done.returncode
+        _, result.complaint = run.verdict(program, code, done.stdout.splitlines(), errors)
+        if not result.complaint:
+            result.findings = findings_of(sarif)
+            everything = redouble.declaring(program["locks"], program["data"])
+            journals = [folder / ("journal.jsonl" if n == 1 else f"journal-{n}.jsonl") for n in range(1, program["instances"] + 1)]
+            result.declared, result.complaint = audited(redouble, everything, journals)
 
 
 def measure_program(redouble, program, options):
     result = Result(program["file"], program["half"], program["expected"], program["kind"], program["language"], program["point"])
-    flags = redouble.declaring(*declared_by_user(program))
-    result.findings, result.complaint = play_patiently(redouble, program, flags, options)
-    everything = redouble.declaring(program["locks"], program["data"])
-    if result.complaint:
-        return result
-    if everything == flags:
-        result.declared = result.findings
-    else:
-        result.declared, result.complaint = play_patiently(redouble, program, everything, options)
+    for _ in range(ATTEMPTS):
+        run_audited(redouble, program, result, options)
+        if not result.complaint:
+            break
     return result
 
 
@@ -173,12 +176,7 @@ def measure_history(redouble, seed):
             server.kill()
             server.wait()
         flags = redouble.declaring(verdict["locks"], verdict["data"])
-        done = subprocess.run([redouble.binary, "audit", "--json", *flags, *map(str, journals)], capture_output=True, text=True)
-        if done.returncode not in (0, 3):
-            result.complaint = f"redouble audit: exit code {done.returncode}\n{done.stderr}"
-        for line in done.stdout.splitlines():
-            fields = json.loads(line)
-            result.declared.append((fields["severity"], fields["code"], fields["sentence"]))
+        result.declared, result.complaint = audited(redouble, flags, journals)
         return result
 
 
@@ -291,12 +289,17 @@ def row(group, count):
 
 
 def record(results):
-    sections, head = [], [line for line in FLOORS.read_text().splitlines() if line.startswith("#")]
+    """Writes the figures to floors.toml and into the table of the page."""
+    sections, rows = [line for line in FLOORS.read_text().splitlines() if line.startswith("#")], {}
     for group, of in grouped(results, lambda result: result.group):
         count = figures(of)
-        sections.append("\n".join([f"[{group}]", *(f"{name} = {figure}" for name, figure in count.items())]))
-        print(row(group, count))
-    FLOORS.write_text("\n\n".join(["\n".join(head), *sections]) + "\n")
+        sections += ["", f"[{group}]", *(f"{name} = {figure}" for name, figure in count.items())]
+        rows[f"| {NAMES[group]} |"] = row(group, count)
+    FLOORS.write_text("\n".join(sections) + "\n")
+    lines = []
+    for line in PAGE.read_text().splitlines():
+        lines.append(next((now for beginning, now in rows.items() if line.startswith(beginning)), line))
+    PAGE.write_text("\n".join(lines) + "\n")
 
 
 def arguments():

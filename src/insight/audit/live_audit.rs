@@ -13,11 +13,14 @@ use super::finding_collector::{MAX_FINDINGS, key_of};
 use super::judgement::Judgement;
 use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
+use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
 use crate::base::sync::MutexExt;
 use crate::powers::Follower;
 use crate::spec::Table;
 
+/// How many spaces that were dropped are told apart.
+const MAX_DROPPED: usize = 1000;
 /// How many allowances there may be.
 pub const MAX_ALLOWED: usize = 1000;
 
@@ -204,6 +207,9 @@ impl LiveAudit {
 
     /// Keeps what was found in a space that is dropped, and what was learned there.
     pub fn adopt_space(&self, name: &[u8], space: &Self) {
+        if !space.was_on() && space.state().archived.findings().is_empty() {
+            return;
+        }
         let conclusion = space.conclusion();
         let learned = {
             let (mut state, is_on) = (space.state(), space.is_on());
@@ -214,7 +220,8 @@ impl LiveAudit {
         let listed: usize = state.dropped.iter().map(|(_, dropped)| dropped.findings.len()).sum();
         let has_room = listed + conclusion.findings.len() <= MAX_FINDINGS;
         let is_quiet = conclusion.findings.is_empty() && conclusion.marks.is_empty();
-        match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet) {
+        let is_full = state.dropped.len() >= MAX_DROPPED;
+        match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet || is_full) {
             Some((_, known)) => known.add(conclusion, has_room),
             None => {
                 let mut kept = AuditConclusion::default();
@@ -305,6 +312,11 @@ impl LiveAudit {
         };
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
         auditor.active_locks(now).iter().map(KnownLock::new).collect()
+    }
+
+    /// Why a key is taken for a lock, or not.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        self.up_to_date(|auditor| auditor.explain_key(key))
     }
 
     pub fn status(&self) -> AuditStatus {

@@ -14,6 +14,7 @@ use super::finding::Finding;
 use super::finding_collector::{FindingCollector, FindingKey};
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
+use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
 use crate::powers::{Journal, LockedJournal, RawRecord};
@@ -88,7 +89,8 @@ impl AuditConclusion {
             true => self.findings.extend(other.findings),
             false => self.unlisted += other.findings.len() as u64,
         }
-        self.marks.extend(other.marks);
+        let room = MAX_TEXTS.saturating_sub(self.marks.len());
+        self.marks.extend(other.marks.into_iter().take(room));
         self.locks += other.locks;
         self.unlisted += other.unlisted;
         self.missed += other.missed;

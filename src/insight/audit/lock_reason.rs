@@ -31,6 +31,9 @@ pub enum LockReason {
     Returned = 512,
     /// The name of the key says so.
     Named = 1024,
+    /// A script was given the client's own token when the key had expired. This is enough only for a key with which
+    /// something is certainly wrong.
+    Sought = 2048,
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
 }
@@ -41,7 +44,69 @@ const WEAK: u16 =
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
-const DATA: u16 = 1 << 14;
+const DATA: u16 = 4096;
+
+impl LockReason {
+    /// All of them, the weak ones at the end.
+    pub const ALL: [Self; 13] = [
+        Self::Contended,
+        Self::Compared,
+        Self::Timestamp,
+        Self::ExpiryBehind,
+        Self::Shape,
+        Self::Several,
+        Self::Said,
+        Self::Learned,
+        Self::Alike,
+        Self::Behind,
+        Self::Returned,
+        Self::Named,
+        Self::Sought,
+    ];
+
+    /// Whether it is not enough by itself.
+    pub fn is_weak(self) -> bool {
+        (WEAK | Self::Sought as u16) & self as u16 != 0
+    }
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::Compared => "compared",
+            Self::Timestamp => "time-as-value",
+            Self::ExpiryBehind => "expiry-behind",
+            Self::Shape => "shape",
+            Self::Several => "several-servers",
+            Self::Said => "said",
+            Self::Learned => "learned",
+            Self::Alike => "refused-alike",
+            Self::Behind => "expiry-later",
+            Self::Returned => "deleted-by-taker",
+            Self::Named => "name",
+            Self::Sought => "sought-after-expiry",
+        }
+    }
+
+    /// What was seen.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Contended => "another client, which offered another value, was refused while the key was taken",
+            Self::Compared => "a client compared its value in the same step in which it released or extended it",
+            Self::Timestamp => "its value is the time at which it expires",
+            Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
+            Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
+            Self::Several => "the same value was set on several servers",
+            Self::Said => "--locks names it",
+            Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
+            Self::Alike => "another client, which offered the same value, was refused",
+            Self::Behind => "it was taken with a value that is no token, and got its expiry later",
+            Self::Returned => "the client that took it deleted it",
+            Self::Named => "a word of its name is lock, locks, mutex, lease, leader or semaphore",
+            Self::Sought => "a script looked for the client's own value after the key had expired",
+        }
+    }
+}
 
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
@@ -53,13 +118,17 @@ impl LockReasons {
         self.0 |= other.0;
     }
 
+    pub fn have_all(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
     pub fn has(self, reason: LockReason) -> bool {
         self.0 & reason as u16 != 0
     }
 
     /// Whether one of them is enough by itself, and was seen since the last reset.
     pub fn are_strong(self) -> bool {
-        self.0 & !(WEAK | LockReason::Learned as u16) != 0
+        self.0 & !(WEAK | DATA | LockReason::Sought as u16 | LockReason::Learned as u16) != 0
     }
 
     /// Whether it is a lock for nothing but what was known before a reset.
@@ -70,7 +139,8 @@ impl LockReasons {
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
         let is_data = self.0 & DATA != 0 && !self.has(LockReason::Named);
-        self.0 & !(WEAK | DATA) != 0 || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
+        self.0 & !(WEAK | DATA | LockReason::Sought as u16) != 0
+            || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
     }
 
     /// Notes that others read the value as data. Once the key is known as a lock, that says nothing any more.

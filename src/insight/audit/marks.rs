@@ -8,7 +8,7 @@ use super::journal_line::JournalLine;
 
 /// How many of the last marks are remembered with their places, and how many texts.
 const MAX_PLACES: usize = 4096;
-const MAX_TEXTS: usize = 10_000;
+pub const MAX_TEXTS: usize = 10_000;
 
 /// The marks so far. They hold for all servers that are audited together.
 #[derive(Clone, Default)]

@@ -44,6 +44,10 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut OwnershipState, event:
                 false => extended(context, &hold, (*expiry, *deadline), value.is_some()),
             }
         }
+        LockEvent::Extended { hold: Some(hold), precondition: Precondition::Compared(Some(token)), .. } => {
+            let hold = context.lock.holds[*hold].clone();
+            extended_by_token(context, &hold, token);
+        }
         LockEvent::NotOwned { token, .. } => missed(context, state, *token),
         LockEvent::Refused { value, .. } => refused(context, value),
         _ => {}
@@ -99,6 +103,7 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
     match &other.status {
         // The server agrees with both: a lock for readers.
         HoldStatus::Held => None,
+        HoldStatus::Deleted(_) if other.is_deleted_at_once() => Some(Severity::Error),
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => {
             is_by_other_program(context, other, source).then_some(Severity::Error)
         }
@@ -129,6 +134,10 @@ fn report_two_holders(
     let mut evidence = vec![acquisition(other), acquisition(new)];
     let mut culprit = new.client.id;
     let how = match &other.status {
+        HoldStatus::Deleted(_) if other.is_deleted_at_once() => {
+            culprit = other.client.id;
+            format!(", because {} had taken it with an expiry that was over already", other.client.display_name())
+        }
         HoldStatus::Deleted(source) => {
             culprit = source.client;
             let is_cut = other.shortened.as_ref().is_some_and(|cut| cut.seq == source.seq);
@@ -448,6 +457,26 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, (expiry, deadline): (Exp
         evidence,
         culprit,
     });
+}
+
+/// A client extends the lock of another one that has the same token: the comparison shows nothing.
+fn extended_by_token(context: &mut RuleContext<'_>, hold: &Hold, token: &[u8]) {
+    let Some(actor) = context.actor.cloned() else { return };
+    if actor.same_program(&hold.client) != SameProgram::No || *hold.token != *token {
+        return;
+    }
+    let is_its = |past: &&PastHold| past.hold.client.is_same_connection(&actor) && *past.hold.token == *token;
+    let own = context.lock.past_holds.iter().rev().find(is_its).cloned();
+    let Some(own) = own.filter(|own| expired_while_held(context, own)) else { return };
+    let sentence = format!(
+        "{} extended {}, which {} had got since with the same token: its own had expired",
+        actor.display_name(),
+        quoted(context.lock),
+        hold.client.display_name()
+    );
+    let evidence = vec![acquisition(&own.hold), acquisition(hold), context.now("extended it, as if it were its own")];
+    let (code, culprit) = (Code::ForeignExtension, actor.id);
+    context.report(FindingDraft { code, severity: Some(Severity::Error), sentence, evidence, culprit });
 }
 
 /// Whether a client that gives a lock this deadline takes it from its holder, or believes that it has it itself. Who only

@@ -87,7 +87,9 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
         known.other = Some(source.clone());
     }
     let known = known.clone();
-    if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took)) {
+    // The fields of a hash can be the parts of one token, which all clients call the same.
+    let is_told = context.lock.shape != LockShape::Hash;
+    if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took && is_told)) {
         let does = if took { "took" } else { "tried to take" };
         let sentence = format!(
             "{} {does} {} with the token that {} had used",
