@@ -185,7 +185,8 @@ impl LockTracker<'_> {
         if is_contended {
             // An unknown value may be the same. What is no token may be data.
             let is_same = |value| self.context.lock.value.as_deref() == Some(value);
-            let is_alike = value.is_none_or(|value| is_same(value) || !is_unique_token(value));
+            let is_known = self.context.lock.reasons.has(LockReason::Contended);
+            let is_alike = value.is_none_or(|value| is_same(value) || !(is_known || is_unique_token(value)));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
@@ -414,7 +415,8 @@ impl LockTracker<'_> {
             self.vanish();
             self.set_value(value);
         }
-        if value.is_some_and(|value| !is_unique_token(value) && !is_trivial(value)) && !self.has_held() {
+        let is_data = |value| !is_unique_token(value) && !is_trivial(value);
+        if !self.context.lock.is_known() && !self.has_held() && value.is_some_and(is_data) {
             self.lock().reasons.note_data();
         }
         if let Some(client) = self.actor() {

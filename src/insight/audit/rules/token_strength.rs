@@ -2,6 +2,8 @@
 //!
 //! The estimate is rather too high than too low: who made a token at random is never told that others can guess it.
 
+use smallvec::SmallVec;
+
 use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
 /// How many random bits a token needs.
@@ -50,7 +52,7 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     if is_fraction(token) || is_repetitive(token) {
         return 0.0;
     }
-    let digits: Vec<u8> = token.iter().copied().filter(|byte| !matches!(byte, b'-' | b'{' | b'}')).collect();
+    let digits: SmallVec<[u8; 64]> = token.iter().copied().filter(|byte| !matches!(byte, b'-' | b'{' | b'}')).collect();
     let is_number = digits.len() < 32 && digits.iter().all(u8::is_ascii_digit);
     if digits.len() >= 16 && digits.iter().all(u8::is_ascii_hexdigit) && !is_number {
         return if is_sequence(&digits) { 0.0 } else { length(digits.len()) * 4.0 };
