@@ -102,7 +102,7 @@ impl LockExplanation {
             (false, false, count) => (
                 "undecided",
                 format!(
-                    "`{key}` may be a lock, but what was seen is not enough; {count} that would be found wait for it"
+                    "`{key}` may be a lock, but what was seen is not enough; findings that wait for more: {count}"
                 ),
             ),
         };
