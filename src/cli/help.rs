@@ -65,6 +65,8 @@ Most used:
   --resources GLOB      keys with data that must not be lost
   --audit-allow 'CODE GLOB REASON'
                         a finding that is known; may be given more than once
+  --identify-clients machine|children|no
+                        whose processes to look up, to tell clients apart
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout DURATION
                         the longest a gate holds a command; 1m by default, 0: for ever

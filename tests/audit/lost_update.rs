@@ -218,3 +218,112 @@ fn a_value_that_a_test_sets_is_its_own_affair() {
     let set = "A: GET mode\nSetup: SET mode fast\nA: SET mode slow";
     assert_eq!(severity_of("*", set), Some(Severity::Note));
 }
+
+#[test]
+fn two_tasks_that_share_a_connection_share_its_watch() {
+    let story = "
+        Setup: SET best 10
+        A: WATCH best
+        A: WATCH best
+        A: GET best
+        A: GET best
+        A: MULTI
+        A: SET best 30
+        A: EXEC
+        A: MULTI
+        A: SET best 20
+        A: EXEC
+    ";
+    assert_eq!(severity(story), None);
+    assert_eq!(severity_of("best", story), Some(Severity::Error));
+    let again = story.replace("A: MULTI\n        A: SET best 20", "A: GET best\n A: MULTI\n A: SET best 20");
+    assert_eq!(severity_of("best", &again), None);
+}
+
+#[test]
+fn whoever_is_refused_and_goes_on_loses_what_the_holder_writes() {
+    let story = "
+        A: SET payroll {a} NX PX 30000
+        A: GET paid
+        B: SET payroll {b} NX PX 30000
+        B: GET paid
+        B: SET paid 3000
+        A: SET paid 4000
+        A: RELEASE payroll {a}
+    ";
+    let finding = found(Code::LostUpdate, story).expect("it is lost");
+    assert_eq!(finding.severity, Severity::Error);
+    assert!(finding.sentence.contains("was refused by `payroll`, and went on"), "{}", finding.sentence);
+}
+
+#[test]
+fn in_random_histories_just_those_updates_are_lost_that_versions_show() {
+    const CLIENTS: [&str; 3] = ["A", "B", "C"];
+    const KEYS: [&str; 2] = ["one", "two"];
+    let mut random = 18_u64;
+    let mut next = |limit: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(random >> 33).expect("31 bits") % limit
+    };
+    for round in 0..12 {
+        let mut story: String = KEYS.iter().map(|key| format!("S: SET {key} 1\n")).collect();
+        // Who wrote each version of each key, and the version that each client has read and not written since.
+        let mut writers: Vec<Vec<usize>> = vec![vec![usize::MAX]; KEYS.len()];
+        let mut known = vec![vec![None::<usize>; KEYS.len()]; CLIENTS.len()];
+        let mut lost: Vec<(usize, usize)> = Vec::new();
+        for value in 0..40 {
+            let (client, key) = (next(CLIENTS.len()), next(KEYS.len()));
+            let (name, on) = (CLIENTS[client], KEYS[key]);
+            match next(5) {
+                0 | 1 => {
+                    story += &format!("{name}: GET {on}\n");
+                    known[client][key] = Some(writers[key].len());
+                }
+                2 | 3 => {
+                    story += &format!("{name}: SET {on} {}\n", 100 * round + value + 2);
+                    let between = known[client][key].map(|read| &writers[key][read..]).unwrap_or_default();
+                    if between.iter().any(|writer| *writer != client) {
+                        lost.push((client, key));
+                    }
+                    known[client][key] = None;
+                    writers[key].push(client);
+                }
+                _ => {
+                    story += &format!("{name}: INCR {on}\n");
+                    known[client][key] = None;
+                    writers[key].push(client);
+                }
+            }
+        }
+        let played = play(&story);
+        let findings = played.findings();
+        let mut found: Vec<(usize, usize)> = findings
+            .iter()
+            .filter(|finding| finding.code == Code::LostUpdate)
+            .map(|finding| {
+                let name = finding.evidence.last().expect("a write").source.name.to_string();
+                let key = String::from_utf8_lossy(&finding.key).into_owned();
+                let client = CLIENTS.iter().position(|client| *client == name).expect("a client");
+                (client, KEYS.iter().position(|on| *on == key).expect("a key"))
+            })
+            .collect();
+        (found.sort_unstable(), lost.sort_unstable());
+        lost.dedup();
+        assert_eq!(found, lost, "{story}");
+    }
+}
+
+#[test]
+fn whoever_looks_again_under_the_watch_has_not_written_from_what_it_read_before() {
+    let story = "
+        A: GET leader
+        B: SET leader {b} PX 1000
+        +2s
+        A: WATCH leader
+        A: EXISTS leader
+        A: MULTI
+        A: SET leader {a} PX 1000
+        A: EXEC
+    ";
+    assert_eq!(severity(story), None);
+}

@@ -5,9 +5,11 @@
 //! random histories whose truth is known. `live.rs` asks a running server; `report` looks at the report's page, also in
 //! a browser.
 
+mod claims;
 mod clocks;
 mod corpus;
 mod cross_slot;
+mod declared;
 mod ending;
 mod expiry;
 mod failover;

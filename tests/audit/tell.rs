@@ -21,6 +21,7 @@ fn mark(seq: u64, client: u64, name: &str, line: &str) -> JournalRef {
         node: None,
         client,
         name: Arc::from(name),
+        process: None,
         line: Arc::from(line),
     }
 }

@@ -357,6 +357,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("journal", "no").at_start().hidden(),
     memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
     switch("audit", "no").at_start().hidden(),
+    choice("identify-clients", "machine", &["machine", "children", "no"]).at_start().hidden(),
     custom("locks", "", special::glob).at_start().hidden(),
     custom("not-locks", "", special::glob).at_start().hidden(),
     custom("resources", "", special::glob).at_start().hidden(),

@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 
 use super::Instance;
 use crate::base::clock::real_micros;
+use crate::base::process::SearchScope;
+use crate::clients::identification::Identified;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::clients::session::Client;
 use crate::insight::audit::{AuditedServer, Judgement};
@@ -31,6 +33,33 @@ impl Instance {
             self.control.journal.repeat_mark((self.clock.micros(), real_micros()));
         }
         self.active_hooks.arm(Hook::Journal);
+        self.clients.all().iter().for_each(|client| self.identify_present(client));
+    }
+
+    /// Looks up the process of a client that has been there for some time, unless that was done.
+    pub fn identify_present(&self, client: &Arc<Client>) {
+        if self.active_hooks.has(Hook::Journal)
+            && !client.is_identified()
+            && let Some(scope) = self.identification_scope()
+        {
+            self.identification.of_present(client, scope);
+        }
+    }
+
+    /// Looks up the process of a client that has just connected. Its connection is to wait for what is returned.
+    pub fn identify(&self, client: &Arc<Client>) -> Option<Identified> {
+        if !self.active_hooks.has(Hook::Journal) {
+            return None;
+        }
+        self.identification.of_new(client, self.identification_scope()?)
+    }
+
+    fn identification_scope(&self) -> Option<SearchScope> {
+        match &*self.config.text("identify-clients") {
+            "no" => None,
+            "children" => Some(SearchScope::Children),
+            _ => Some(SearchScope::Machine),
+        }
     }
 
     /// Marks this place in the journal: what follows belongs to the test, or whatever else, that the text names.

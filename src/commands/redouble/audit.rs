@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::words::{either, option_names};
-use super::{Action, Power, count, duration, expected, nothing_more, number, text};
+use super::{Action, Power, count, duration, expected, nothing_more, number, process_fields, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
@@ -334,6 +334,7 @@ pub(super) fn journal_ref_fields(source: &JournalRef) -> Vec<(Reply<'static>, Re
         (text("client"), count(source.client)),
         (text("name"), text(&*source.name)),
     ];
+    fields.extend(process_fields(source.process.as_ref().map(|process| &*process.process)));
     fields.extend(source.node.as_deref().map(|node| (text("node"), text(node))));
     fields.extend([(text("time-us"), Reply::Integer(source.at)), (text("command"), text(&*source.line))]);
     fields

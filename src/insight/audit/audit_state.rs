@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
+use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates};
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
@@ -45,6 +46,7 @@ pub struct AuditState {
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
+    processes: ClientProcesses,
     shared: SharedConnections,
     /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
     doubted: HashSet<LockId, FixedState>,
@@ -77,6 +79,7 @@ impl AuditState {
             forgotten: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
+            processes: ClientProcesses::default(),
             shared: SharedConnections::default(),
             doubted: HashSet::default(),
             global: GlobalRuleState::default(),
@@ -98,6 +101,7 @@ impl AuditState {
             locks: self.locks.active(),
             deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::new())).collect(),
             clients: self.clients.clone(),
+            processes: self.processes.clone(),
             shared: self.shared.clone(),
             global: self.global.clone(),
             last_lines: self.last_lines.clone(),
@@ -112,6 +116,7 @@ impl AuditState {
         self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
+        self.processes.forget_server(server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
     }
 
@@ -146,6 +151,7 @@ impl AuditState {
                     node: None,
                     client: 0,
                     name: Arc::from(""),
+                    process: None,
                     line,
                 });
                 self.deadlines.push((server, Deadlines::new()));
@@ -179,6 +185,7 @@ impl AuditState {
             node: None,
             client: 0,
             name: Arc::clone(&nothing),
+            process: None,
             line: nothing,
         };
         last.unwrap_or(none)
@@ -187,16 +194,54 @@ impl AuditState {
     // ---- clients
 
     pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
-        let known = self.clients.get(&(line.server, line.client)).map(|state| &state.client);
-        let name = String::from_utf8_lossy(line.client_name());
+        let key = (line.server, line.client);
+        let known = self.clients.get(&key).map(|state| &state.client);
+        let (name, process) = line.client_labels();
+        let name = String::from_utf8_lossy(name);
         match known {
-            Some(known) if *known.name == *name => known.clone(),
+            Some(known) if *known.name == *name && known.process.is_some() == process.is_some() => {
+                ClientIdentity { seen: line.real, ..known.clone() }
+            }
             _ => ClientIdentity {
                 server: line.server,
                 id: line.client,
                 name: Arc::from(&*name),
                 address: Arc::from(line.address()),
+                process: process.map(|process| match self.processes.of_client(key) {
+                    Some(known) => Arc::clone(known),
+                    None => Arc::new(ClientProcess::alone(Arc::clone(process))),
+                }),
+                seen: line.real,
             },
+        }
+    }
+
+    /// The same, and its process is met if it was not.
+    fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
+        let client = self.client_of(line);
+        let key = (client.server, client.id);
+        let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
+            return client;
+        };
+        let others = self.processes.meet(key, &process);
+        let own = self.processes.of_client(key).map(|process| (key, Arc::clone(process)));
+        others.into_iter().chain(own).for_each(|(client, process)| self.note_process(client, &process));
+        self.client_of(line)
+    }
+
+    /// More is known now of the process of a client.
+    fn note_process(&mut self, client: (u16, u64), process: &Arc<ClientProcess>) {
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        state.client.process = Some(Arc::clone(process));
+        let identity = state.client.clone();
+        for id in &state.locks_met {
+            let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
+            for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
+                (hold.client.process, hold.acquired.process) = (identity.process.clone(), identity.process.clone());
+            }
+            for waiter in lock.waiters.iter_mut().filter(|waiter| waiter.client.is_same_connection(&identity)) {
+                waiter.client.process = identity.process.clone();
+            }
         }
     }
 
@@ -229,6 +274,7 @@ impl AuditState {
             node: line.node().map(Arc::from),
             client: id,
             name: Arc::clone(&client.name),
+            process: client.process.clone(),
             line: Arc::from(text),
         }
     }
@@ -236,6 +282,7 @@ impl AuditState {
     /// Ends what a client holds and waits for: its connection ended.
     pub fn close_connection(&mut self, line: &JournalLine<'_>) {
         let key = (line.server, line.client);
+        self.processes.leave(key, line.real);
         let Some(state) = self.clients.get_mut(&key) else { return };
         let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
         let source = Self::source_of(line, &client);
@@ -285,6 +332,13 @@ impl AuditState {
             for hold in tracked.lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&client)) {
                 hold.acknowledged = Some(source.clone());
             }
+        }
+    }
+
+    /// A command that never ran may have been to take a lock.
+    pub fn note_unanswered(&mut self, line: &JournalLine<'_>) {
+        if let Some(key) = line.words.get(1).filter(|_| !self.locks.is_empty()) {
+            self.global.note_unanswered(key);
         }
     }
 
@@ -405,7 +459,7 @@ impl AuditState {
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);
         let lock = &tracker.context.lock;
-        !lock.is_known() && !lock.is_in_use()
+        !lock.is_known() && !lock.is_in_use() && !lock.has_expired_token()
     }
 
     /// Applies what a command did to one key.
@@ -421,7 +475,7 @@ impl AuditState {
             self.locks.add(line.server, effect.db, effect.key);
             is_learned = self.is_learned(effect);
         }
-        let client = self.client_of(line);
+        let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
         if let Some(state) = self.state_of(line) {
             state.client = client.clone();
@@ -496,13 +550,17 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
-            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } => is_matched(&self.scope.locks, effect.key),
+            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
+                is_matched(&self.scope.locks, effect.key)
+            }
+            // It was taken on other servers, and is released on this one, too.
+            Effect::NotOwned { .. } => {
+                effect.precondition.token().is_some_and(|token| self.global.has_attempt(effect.key, token))
+            }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }
-            | Effect::Read { .. }
             | Effect::Delete { .. }
             | Effect::Expire { .. }
-            | Effect::NotOwned { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
             | Effect::Unknown { may_take: false }

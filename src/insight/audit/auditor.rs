@@ -7,6 +7,7 @@ use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
+use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
@@ -50,6 +51,8 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// The locks that are no strings.
+    declared: DeclaredLocks,
     /// Who read and wrote which data.
     data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
@@ -73,7 +76,21 @@ impl Auditor {
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
         let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
-        Self { commands, state, scripts, queued, nodes, cross_slots, data, waiting, places: 0, clock_moves, lines: 0 }
+        let declared = DeclaredLocks::default();
+        Self {
+            commands,
+            state,
+            scripts,
+            queued,
+            nodes,
+            cross_slots,
+            declared,
+            data,
+            waiting,
+            places: 0,
+            clock_moves,
+            lines: 0,
+        }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -171,7 +188,7 @@ impl Auditor {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
         let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
-        let nodes = self.nodes.clone();
+        let (nodes, declared) = (self.nodes.clone(), DeclaredLocks::default());
         Self {
             commands,
             state,
@@ -179,6 +196,7 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            declared,
             data: LostUpdates::default(),
             waiting,
             places: 0,
@@ -198,6 +216,7 @@ impl Auditor {
     /// Lines of a server are missing: who holds what there is unknown. The findings stay.
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
+        self.declared.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
         self.data.forget();
@@ -209,7 +228,9 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.declared.forget(server);
         self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -242,6 +263,9 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
+            if self.state.scope.is_declared(header.second) {
+                return false;
+            }
             let (db, key) = (header.db, header.second);
             let is_met = || self.state.carried.are_about(server, db, key);
             if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
@@ -303,6 +327,7 @@ impl Auditor {
         (self.state.is_loose, self.state.is_stale) = (line.is_loose, line.is_stale);
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
+        self.declared.note(&mut self.state, line, &self.commands);
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);
@@ -323,7 +348,7 @@ impl Auditor {
             Some(EventKind::Mark) => return self.state.collector.note_mark(line),
             Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
-            None if line.outcome == Outcome::NeverRan => return,
+            None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };
@@ -584,6 +609,9 @@ impl Auditor {
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
+        if let Some(state) = self.state.state_of(line) {
+            state.was_watched.clone_from(&watched);
+        }
         let watched = watched.as_slice();
         let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {

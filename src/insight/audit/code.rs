@@ -131,6 +131,10 @@ codes! {
     OverwroteLiveLock = "overwrote-live-lock", Error,
         "A live lock was overwritten",
         "Take a lock only with NX; take over with GETSET only what GET has shown to be over.";
+    /// A client found the lock free and took it in a second step, and another one came in between.
+    CheckedThenTaken = "checked-then-taken", Error,
+        "A lock was looked at and taken in two steps",
+        "Take the lock with one command whose reply says whether it was free: SET NX, SADD, HSETNX, INCR, or a script.";
     /// Several clients found the lock stale and deleted it.
     StaleDeleteRace = "stale-delete-race", Error,
         "A stale lock was deleted and taken anew by several at once",

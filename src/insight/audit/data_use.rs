@@ -40,11 +40,8 @@ pub enum DataAccess<'a> {
 #[inline]
 pub fn uses_data(row: &CommandSpec) -> bool {
     !row.keys.is_empty()
-        && !matches!(
-            row.lock_effect,
-            LockEffect::Exists | LockEffect::Expire(..) | LockEffect::Persist | LockEffect::CountMembers
-        )
-        && (row.group != Group::Generic || row.has_flag(Flag::Write))
+        && !matches!(row.lock_effect, LockEffect::Expire(..) | LockEffect::Persist | LockEffect::CountMembers)
+        && (row.group != Group::Generic || row.has_flag(Flag::Write) || row.lock_effect == LockEffect::Exists)
 }
 
 /// Tells the uses of data by one command that is no script and ran without an error, one after the other. `words` begin

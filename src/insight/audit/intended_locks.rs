@@ -33,6 +33,8 @@ struct Taken {
 pub struct IntendedLocks {
     own: Option<Taken>,
     others: Option<Taken>,
+    /// One of them was refused by the lock of the other one, and went on.
+    is_one_refused: bool,
 }
 
 impl IntendedLocks {
@@ -52,7 +54,7 @@ impl IntendedLocks {
         ids.extend(forgotten.iter().map(|(id, _)| Arc::clone(id)).filter(|id| is_other(id)));
         ids.sort();
         ids.dedup();
-        let mut nearest = Self { own: None, others: None };
+        let mut nearest = Self { own: None, others: None, is_one_refused: false };
         let mut rank = 0;
         for id in ids {
             let lock = locks.get(&id);
@@ -71,13 +73,23 @@ impl IntendedLocks {
             let both = one.is_some() && other.is_some();
             let new_rank = if both { 4 } else { 1 } + i32::from(lock.is_some_and(Lock::is_known));
             if both && new_rank > rank {
-                (nearest, rank) = (Self { own: one, others: other }, new_rank);
+                (nearest, rank) = (Self { own: one, others: other, is_one_refused: false }, new_rank);
             } else if rank < 4 {
                 nearest.own = better(nearest.own.take(), one, locks);
                 nearest.others = better(nearest.others.take(), other, locks);
             }
         }
+        nearest.is_one_refused = match (&nearest.own, &nearest.others) {
+            (Some(taken), None) => is_refused(locks, taken, others),
+            (None, Some(taken)) => is_refused(locks, taken, own),
+            _ => false,
+        };
         nearest
+    }
+
+    /// Whether one of them was refused by the lock that the other one had, and did not mind.
+    pub fn is_ignored(&self) -> bool {
+        self.is_one_refused
     }
 
     fn common(&self) -> Option<(&Taken, &Taken)> {
@@ -151,15 +163,28 @@ impl IntendedLocks {
             (Some(own), Some(others)) => {
                 format!("; one had {}, the other {}", quoted(&own.id), quoted(&others.id))
             }
-            (Some(taken), None) => {
-                format!("; only {} had {}", client.display_name(), quoted(&taken.id))
-            }
-            (None, Some(taken)) => {
-                format!("; only {} had {}", other.display_name(), quoted(&taken.id))
-            }
+            (Some(taken), None) => self.lonely(taken, client, other),
+            (None, Some(taken)) => self.lonely(taken, other, client),
             (None, None) => String::new(),
         }
     }
+
+    /// Why a lock that only one of them had kept nobody away.
+    fn lonely(&self, taken: &Taken, holder: &ClientIdentity, other: &ClientIdentity) -> String {
+        let lock = quoted(&taken.id);
+        match self.is_one_refused {
+            true => format!("; {} was refused by {lock}, and went on", other.display_name()),
+            false => format!("; only {} had {lock}", holder.display_name()),
+        }
+    }
+}
+
+/// Whether a client waits for a lock that it has not got.
+fn is_refused(locks: &LockTable, taken: &Taken, section: &Section) -> bool {
+    let waiters = locks.get(&taken.id).into_iter().flat_map(|lock| &lock.waiters);
+    waiters
+        .into_iter()
+        .any(|waiter| waiter.client.is_same_connection(&section.client) && is_earlier(&waiter.first, &section.write))
 }
 
 /// Prefers what is known to be a lock.

@@ -55,6 +55,8 @@ pub struct KeptRead {
     pub command: &'static str,
     pub value: KeptValue,
     pub use_: ReadUse,
+    /// The client's read before, if it has not written since.
+    pub before: Option<(Moment, &'static str)>,
 }
 
 /// What the client has done with what it read.
@@ -62,6 +64,8 @@ pub struct KeptRead {
 pub enum ReadUse {
     /// Nothing so far.
     Open,
+    /// It watched the key twice, read it twice, and has written it once, in EXEC: two of its tasks share the connection.
+    Shared,
     /// It deleted the key.
     Deleted,
     /// It wrote the key.
@@ -193,6 +197,18 @@ impl KeyVersions {
 
     pub fn writes_of(&self, part: PartId) -> impl Iterator<Item = &KeptWrite> {
         self.group(part).into_iter().flat_map(move |group| group.writes.of(part))
+    }
+
+    /// Whether nobody has read anything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether anybody has read a part. A write of what nobody has read is lost by nobody who has.
+    #[inline]
+    pub fn is_read(&self, part: PartId) -> bool {
+        self.group(part).is_some_and(|group| group.reads.tags.iter().any(|tag| tag.0 == part))
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
 use crate::base::glob;
 use crate::powers::{EffectOrder, Outcome, RecordHeader, short_line};
-use crate::spec::{CommandKind, CommandSpec, LockEffect, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect, Table, TransactionCommand};
 
 /// How many connections are known by their names.
 const MAX_PARTIES: usize = 8192;
@@ -33,10 +33,17 @@ pub const MAX_NOTES: usize = 100;
 /// How many findings wait for a key to be taken for a lock.
 const MAX_AWAITED: usize = 64;
 
+/// How many values a client may read without a write, until it is taken for one that only reads.
+pub const MAX_IDLE_READS: u16 = 1000;
+/// How many counters of such reads there are: clients share them.
+const COUNTERS: usize = 256;
+
 /// Which keys were read and written by whom, and what waits to be told.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct LostUpdates {
     versions: KeyVersions,
+    /// How many values clients have read since they last wrote.
+    idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
     parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
     awaited: Vec<Awaited>,
@@ -105,6 +112,19 @@ enum NewValue<'a> {
     Elements,
 }
 
+impl Default for LostUpdates {
+    fn default() -> Self {
+        Self {
+            versions: KeyVersions::default(),
+            idle_reads: [0; COUNTERS],
+            parties: Arc::default(),
+            awaited: Vec::new(),
+            known_locks: 0,
+            notes: 0,
+        }
+    }
+}
+
 impl LostUpdates {
     /// Nothing is known any more of who read what.
     pub fn forget(&mut self) {
@@ -130,7 +150,7 @@ impl LostUpdates {
             }
             return true;
         }
-        if !uses_data(row) || row.kind == CommandKind::Connection || header.outcome == Outcome::Queued {
+        if !uses_data(row) || header.outcome == Outcome::Queued || !self.is_worth_noting(header.client, row) {
             return true;
         }
         if header.is_cut || header.outcome != Outcome::Answered {
@@ -139,8 +159,9 @@ impl LostUpdates {
         if header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!')) {
             return !header.reply.is_empty();
         }
-        if !self.parties.contains_key(&(server, header.client)) {
-            return false;
+        let is_write = row.has_flag(Flag::Write);
+        if is_write && self.versions.is_empty() {
+            return true;
         }
         let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
         let step = Step { row, db: header.db, words: &words, reply: header.reply, within: Within::Nothing };
@@ -157,21 +178,36 @@ impl LostUpdates {
             earliest: header.real,
             is_placed: true,
         };
-        let mut is_suspect = false;
         let keys = || words.get(1).copied().into_iter().collect();
-        tell_uses(row, &words, header.reply, keys, &mut |used| {
-            let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-            is_suspect |= self.may_overwrite(id, &used, &moment);
-        });
-        if is_suspect {
+        if is_write {
+            let (mut is_read, mut is_suspect) = (false, false);
+            tell_uses(row, &words, header.reply, keys, &mut |used| {
+                let id = KeyVersions::part_id(server, step.db, used.key, used.part);
+                if self.versions.is_read(id) {
+                    is_read = true;
+                    is_suspect |= self.may_overwrite(id, &used, &moment);
+                }
+            });
+            if !is_read || is_suspect {
+                return !is_suspect;
+            }
+        }
+        if !self.parties.contains_key(&(server, header.client)) {
             return false;
         }
-        let keys = || words.get(1).copied().into_iter().collect();
         tell_uses(row, &words, header.reply, keys, &mut |used| {
             let id = KeyVersions::part_id(server, step.db, used.key, used.part);
             self.note_use(id, &used, &moment, &step);
         });
         true
+    }
+
+    /// Whether a command can be a part of a read and a write: those of clients that only read are none.
+    #[inline]
+    fn is_worth_noting(&mut self, client: u64, row: &CommandSpec) -> bool {
+        let idle = &mut self.idle_reads[usize::try_from(client % COUNTERS as u64).unwrap_or(0)];
+        *idle = if row.has_flag(Flag::Write) { 0 } else { idle.saturating_add(1) };
+        *idle <= MAX_IDLE_READS
     }
 
     /// Whether a use is worth a closer look: the client has read what another one has written since.
@@ -183,6 +219,7 @@ impl LostUpdates {
         }
         match self.versions.read_by(id, moment.client) {
             Some(read) if read.use_ == ReadUse::Used => false,
+            Some(read) if read.use_ == ReadUse::Shared => true,
             Some(read) => self.versions.is_written_after(id, &read.moment),
             // Another connection of the same program may have read it.
             None => {
@@ -251,8 +288,8 @@ impl LostUpdates {
             }
             () if is_exec || is_script => line.with_nested(|nested| {
                 let kinds = || nested.iter().filter_map(|command| commands.find(command.words.first()?));
-                let reads = kinds().any(|row| uses_data(row) && !row.has_flag(crate::spec::Flag::Write));
-                let writes = kinds().any(|row| row.has_flag(crate::spec::Flag::Write));
+                let reads = kinds().any(|row| uses_data(row) && !row.has_flag(Flag::Write));
+                let writes = kinds().any(|row| row.has_flag(Flag::Write));
                 let within = match (is_exec, reads, writes) {
                     (true, ..) => Within::Transaction,
                     (false, true, true) => Within::Script,
@@ -311,9 +348,23 @@ impl LostUpdates {
                 && step.within != Within::Script
                 && let Some(overwrite) = self.overwrite(state, line, moment, (id, step.db, &used))
             {
-                self.judge(state, line, moment, &overwrite);
+                match (overwrite.read.use_, step.within) {
+                    (ReadUse::Shared, Within::Transaction) => self.judge_shared(state, line, &overwrite),
+                    (ReadUse::Shared, _) => {}
+                    _ => self.judge(state, line, moment, &overwrite),
+                }
             }
             self.note_use(id, &used, moment, step);
+            // The second of two tasks of one connection, whose watch has ended with the EXEC of the first.
+            let watches = watches_of(state, line, step.db, used.key);
+            let is_second_open = self.versions.read_by(id, moment.client).is_some_and(|read| read.before.is_some());
+            if step.within == Within::Transaction
+                && matches!(used.access, DataAccess::Write { .. })
+                && watches > 1
+                && is_second_open
+            {
+                self.versions.use_read(id, moment.client, ReadUse::Shared);
+            }
         });
     }
 
@@ -330,7 +381,10 @@ impl LostUpdates {
     fn note_party(&mut self, state: &AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
         let known = self.parties.get(&by);
-        if known.is_some_and(|known| known.client.name.as_bytes() == line.client_name()) {
+        let (name, process) = line.client_labels();
+        let is_same =
+            |party: &Party| party.client.name.as_bytes() == name && party.client.process.is_some() == process.is_some();
+        if known.is_some_and(is_same) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
@@ -343,6 +397,10 @@ impl LostUpdates {
     /// Keeps what a command did.
     fn note_use(&mut self, id: PartId, used: &DataUse<'_>, moment: &Moment, step: &Step<'_>) {
         let client = moment.client;
+        let is_read = matches!(used.access, DataAccess::Read(_));
+        if !is_read && !self.versions.is_read(id) {
+            return;
+        }
         let basis = |versions: &KeyVersions, dependence: &dyn Fn(&KeptValue) -> Dependence| {
             let read = versions.read_by(id, client).filter(|read| read.use_ != ReadUse::Used)?;
             Some(Basis { moment: read.moment, command: read.command, dependence: dependence(&read.value) })
@@ -353,7 +411,9 @@ impl LostUpdates {
             }
             DataAccess::Read(value) => {
                 let value = value.map_or(KeptValue::NONE, KeptValue::of);
-                let read = KeptRead { moment: *moment, command: step.row.name, value, use_: ReadUse::Open };
+                let open = self.versions.read_by(id, client).filter(|read| read.use_ == ReadUse::Open);
+                let before = open.map(|read| (read.moment, read.command));
+                let read = KeptRead { moment: *moment, command: step.row.name, value, use_: ReadUse::Open, before };
                 return self.versions.note_read(id, read);
             }
             DataAccess::PartlyRead => return self.versions.forget_read(id, client),
@@ -412,8 +472,7 @@ impl LostUpdates {
             }
             _ => return None,
         };
-        let watched = state.clients.get(&(line.server, line.client)).map(|client| client.watched.as_slice());
-        let is_watched = watched.unwrap_or_default().iter().any(|(other, key, _)| *other == db && **key == *used.key);
+        let is_watched = watches_of(state, line, db, used.key) > 0;
         let DataUse { key, part, .. } = *used;
         Some(Overwrite { db, key, part, id, read, new, expires, dependence, is_watched })
     }
@@ -506,10 +565,11 @@ impl LostUpdates {
         let has_read = overwrite.read.moment.client == line.client;
         let is_certain = has_read || dependence == Dependence::Text;
         let is_computed = is_seen && is_other_update && is_stranger && has_read && !overwrite.expires;
+        let is_check = dependence == Dependence::Unseen && !overwrite.expires;
         let severity = match () {
             () if is_time => Severity::Note,
             () if is_declared && are_two && is_certain && (is_seen || has_other_read) => Severity::Error,
-            () if overwrite.is_watched && are_two && has_read && dependence != Dependence::NothingRead => {
+            () if overwrite.is_watched && are_two && has_read && (is_seen || is_check && has_other_read) => {
                 Severity::Error
             }
             () if is_computed && !is_same_value => Severity::Warning,
@@ -530,6 +590,9 @@ impl LostUpdates {
             () if locks.is_broken() => {
                 is_seen && is_certain && (is_stranger || is_other_update)
                     || is_stranger && has_other_read && locks.covers_read()
+            }
+            () if locks.is_ignored() => {
+                is_computed || is_stranger && has_other_read && dependence == Dependence::NothingRead
             }
             () if locks.is_any() => is_computed,
             () => false,
@@ -552,22 +615,7 @@ impl LostUpdates {
             evidence.sort_by_key(|evidence| (evidence.source.real, evidence.source.server, evidence.source.seq));
             evidence
                 .dedup_by(|one, other| (one.source.server, one.source.seq) == (other.source.server, other.source.seq));
-            Finding {
-                code: Code::LostUpdate,
-                severity,
-                server: line.server,
-                db: overwrite.db,
-                key: overwrite.key.into(),
-                sentence,
-                evidence,
-                times: 1,
-                seq: line.seq,
-                last_seq: line.seq,
-                at: line.at,
-                culprit: client.id,
-                mark: None,
-                allowed: None,
-            }
+            found_in(line, overwrite, (severity, sentence, evidence), client.id)
         };
         let found = finding(severity);
         state.collector.add(found);
@@ -575,6 +623,35 @@ impl LostUpdates {
             let finding = Finding { times: 0, ..finding(Severity::Error) };
             self.awaited.push(Awaited { finding, locks: ids });
         }
+    }
+
+    /// Two tasks of one connection have watched, read and written a key. The EXEC of the first one has ended the watch of
+    /// the second, too.
+    fn judge_shared(&self, state: &mut AuditState, line: &JournalLine<'_>, overwrite: &Overwrite<'_>) {
+        if overwrite.is_watched || !is_matched(&state.scope, overwrite.key) {
+            return;
+        }
+        let own = |write: &&KeptWrite| (write.moment.server, write.moment.client) == (line.server, line.client);
+        let Some(party) = self.parties.get(&(line.server, line.client)) else { return };
+        let (Some(first), Some((before, command))) =
+            (self.versions.writes_of(overwrite.id).find(own), overwrite.read.before)
+        else {
+            return;
+        };
+        let client = state.client_of(line);
+        let words = |command: &str| short_line(&[command.as_bytes(), overwrite.key]);
+        let evidence = vec![
+            source_of(&before, party, words(command)).shows("read it for one task"),
+            source_of(&overwrite.read.moment, party, words(overwrite.read.command)).shows("read it for another one"),
+            source_of(&first.moment, party, short_line(&first.words())).shows("wrote it, and ended the watch of both"),
+            AuditState::source_of(line, &client).shows("wrote it unwatched: the other write is lost"),
+        ];
+        let sentence = format!(
+            "two tasks shared the connection of {}: the EXEC of one ended the watch of both, and `{}` was overwritten",
+            client.display_name(),
+            String::from_utf8_lossy(overwrite.key),
+        );
+        state.collector.add(found_in(line, overwrite, (Severity::Error, sentence, evidence), client.id));
     }
 
     /// The sentence, and the two reads and the two writes.
@@ -652,9 +729,39 @@ impl LostUpdates {
     }
 }
 
+/// How often a client watches a key.
+fn watches_of(state: &AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) -> usize {
+    let watched = state.clients.get(&(line.server, line.client)).map(|client| client.watched.as_slice());
+    watched.unwrap_or_default().iter().filter(|(other, watched, _)| *other == db && **watched == *key).count()
+}
+
 /// Whether the user says that a key's data must not be lost.
 fn is_matched(scope: &Scope, key: &[u8]) -> bool {
     scope.resources.iter().any(|glob| glob::matches(glob, key, false))
+}
+
+fn found_in(
+    line: &JournalLine<'_>,
+    overwrite: &Overwrite<'_>,
+    (severity, sentence, evidence): (Severity, String, Vec<Evidence>),
+    culprit: u64,
+) -> Finding {
+    Finding {
+        code: Code::LostUpdate,
+        severity,
+        server: line.server,
+        db: overwrite.db,
+        key: overwrite.key.into(),
+        sentence,
+        evidence,
+        times: 1,
+        seq: line.seq,
+        last_seq: line.seq,
+        at: line.at,
+        culprit,
+        allowed: None,
+        mark: None,
+    }
 }
 
 fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
@@ -668,6 +775,7 @@ fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
         node: party.node.clone(),
         client: moment.client,
         name: Arc::clone(&party.client.name),
+        process: party.client.process.clone(),
         line: Arc::from(line),
     }
 }

@@ -11,8 +11,8 @@
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
 //! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `lost_update`.
-//! 9. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; of several
-//!    fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
+//! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`,
+//!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
@@ -24,11 +24,13 @@ mod audit_state;
 mod auditor;
 mod carried_holds;
 mod client_identity;
+mod client_process;
 mod client_state;
 mod code;
 mod command_effects;
 mod cross_slot;
 mod data_use;
+mod declared_locks;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
@@ -61,6 +63,7 @@ mod lock_tracker;
 mod lost_update;
 mod marks;
 mod missing_replies;
+mod occupancy;
 mod program_links;
 mod queued_commands;
 mod record_merge;
@@ -79,6 +82,7 @@ pub use audit_failure::AuditFailure;
 pub use auditor::Auditor;
 #[cfg(feature = "internals")]
 pub use client_identity::ClientIdentity;
+pub use client_process::ClientProcess;
 pub use code::{Code, Severity};
 pub(crate) use explanation::{groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};

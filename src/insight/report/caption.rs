@@ -19,6 +19,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::NoExpiry => "never expires",
         Code::ExpiryInSecondStep => "expiry comes later",
         Code::OverwroteLiveLock => "overwrites a live lock",
+        Code::CheckedThenTaken => "looks, then takes",
         Code::StaleDeleteRace => "stale for both",
         Code::ClockDisagrees => "clocks disagree",
         Code::MixedTimeUnits => "units differ",

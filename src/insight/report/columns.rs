@@ -291,7 +291,7 @@ impl Sheet<'_> {
             let mut nodes = " ".repeat(FRONT);
             for client in titles {
                 names.push_str(&padded(&client.title(), width));
-                let number = if client.name.is_empty() { String::new() } else { format!("client {}", client.id) };
+                let number = if client.is_numbered() { String::new() } else { format!("client {}", client.id) };
                 numbers.push_str(&padded(&number, width));
                 nodes.push_str(&padded(client.node.as_deref().unwrap_or_default(), width));
             }

@@ -1,5 +1,9 @@
 //! Entries and events of the journal.
 
+use std::sync::Arc;
+
+use crate::base::process::Process;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -114,6 +118,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The address that the client is connected from.
     pub address: String,
+    /// The client's process, if it is on this machine and could be found.
+    pub process: Option<Arc<Process>>,
     /// The real address of the node to which the client is connected, `host:port`, if there is a deployment.
     pub node: Option<String>,
     /// The database that was selected.
@@ -213,6 +219,7 @@ pub struct Event {
     pub client: u64,
     pub name: Vec<u8>,
     pub address: String,
+    pub process: Option<Arc<Process>>,
     /// The real address of the node that it is about, `host:port`; of a connection that has ended, the node it was to.
     pub node: Option<String>,
     /// Details, for people.

@@ -94,7 +94,9 @@ impl Node {
         let mut spaces = self.spaces.lock_ignoring_poison();
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
-        engine.move_in(session, from, counters).then_some(engine)
+        let has_moved = engine.move_in(session, from, counters);
+        engine.instance.identify_present(&session.client);
+        has_moved.then_some(engine)
     }
 
     /// Whether this is the root world, or an existing space.

@@ -144,13 +144,18 @@ fn suppressions(finding: &Finding) -> Value {
 }
 
 fn about(source: &JournalRef) -> Value {
-    json!({
+    let mut about = json!({
         "server": source.server,
         "seq": source.seq,
         "client": source.client,
         "name": &*source.name,
         "command": &*source.line,
-    })
+    });
+    if let Some(process) = &source.process {
+        about["pid"] = process.process.pid.into();
+        about["program"] = (*process.process.program).into();
+    }
+    about
 }
 
 /// The part of a finding that stays the same from run to run.
