@@ -60,16 +60,18 @@ pub fn explain_key(state: &AuditState, key: &[u8]) -> Vec<LockExplanation> {
     let tracked = state.locks.ids(|lock| *lock.id.key == *key);
     let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, codes_of(id))));
     let mut explanations: Vec<LockExplanation> = tracked.collect();
+    let is_declared = is_matched(&state.scope.locks, key);
     for (id, source) in state.dismissed.iter().filter(|(id, _)| *id.key == *key) {
-        if state.locks.get(id).is_none() {
+        if !is_declared && state.locks.get(id).is_none() {
             explanations.push(LockExplanation::dismissed(id, source.clone()));
         }
     }
     if explanations.is_empty() {
         let id = LockId { server: 1, db: 0, key: key.into() };
-        explanations.push(match is_matched(&state.scope.not_locks, key) {
-            true => LockExplanation::excluded(&id),
-            false => LockExplanation::unseen(&id),
+        explanations.push(match (is_matched(&state.scope.not_locks, key), is_declared) {
+            (true, _) => LockExplanation::excluded(&id),
+            (false, true) => LockExplanation::declared(&id, codes_of(&id)),
+            (false, false) => LockExplanation::unseen(&id),
         });
     }
     explanations
@@ -101,9 +103,7 @@ impl LockExplanation {
             (false, false, 0) => ("undecided", format!("`{key}` may be a lock, but what was seen is not enough")),
             (false, false, count) => (
                 "undecided",
-                format!(
-                    "`{key}` may be a lock, but what was seen is not enough; {count} that would be found wait for it"
-                ),
+                format!("`{key}` may be a lock, but what was seen is not enough; findings that wait for more: {count}"),
             ),
         };
         let is_lock = lock.is_known();
@@ -121,6 +121,14 @@ impl LockExplanation {
         let sentence = format!("`{}` is no lock: --not-locks says so", readable(&id.key));
         let mut explanation = Self::new(id, "no-lock", sentence, Vec::new());
         explanation.declare = "take back --not-locks".to_owned();
+        explanation
+    }
+
+    /// Of a key that the user has declared to be one, and that is no string, or free.
+    fn declared(id: &LockId, findings: Vec<Code>) -> Self {
+        let sentence = format!("`{}` is taken for a lock: --locks says so", readable(&id.key));
+        let mut explanation = Self::new(id, "lock", sentence, findings);
+        explanation.declare = "take back --locks".to_owned();
         explanation
     }
 

@@ -84,7 +84,7 @@ impl LockReason {
             Self::Behind => "expiry-later",
             Self::Returned => "deleted-by-taker",
             Self::Named => "name",
-            Self::Sought => "sought-after-expiry",
+            Self::Sought => "sought",
         }
     }
 
@@ -99,11 +99,13 @@ impl LockReason {
             Self::Several => "the same value was set on several servers",
             Self::Said => "--locks names it",
             Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
-            Self::Alike => "another client, which offered the same value, was refused",
+            Self::Alike => "another client was refused that offered the same value, or one that is no token",
             Self::Behind => "it was taken with a value that is no token, and got its expiry later",
-            Self::Returned => "the client that took it deleted it",
+            Self::Returned => "a client that took it deleted it, or tried to",
             Self::Named => "a word of its name is lock, locks, mutex, lease, leader or semaphore",
-            Self::Sought => "a script looked for the client's own value after the key had expired",
+            Self::Sought => {
+                "a script looked for its token after it had expired; that counts if something is certainly wrong"
+            }
         }
     }
 }
