@@ -218,10 +218,11 @@ pub mod internals {
 }
 
 pub use base::error::Error;
+pub use base::process::Process;
 pub use base::profile::Profile;
 pub use insight::audit::{
-    AuditFailure, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter, Severity,
-    describe_findings,
+    AuditFailure, ClientProcess, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter,
+    Severity, describe_findings,
 };
 pub use powers::{
     Chaos, Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector,

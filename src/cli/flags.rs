@@ -171,6 +171,11 @@ pub(super) static FLAGS: &[Flag] = &[
     .about_audit()
     .replayed()
     .help("keys that are none; can be said more than once"),
+    value("--resources", &[Run, Audit, Report], "GLOB", "a glob, as in --resources 'account:*'", |options, value| {
+        push(&mut options.audit.resources, bytes(value))
+    })
+    .about_audit()
+    .help("keys with data that must not be lost; can be said more than once"),
     value(
         "--allow",
         &[Run, Explore, Audit, Report],

@@ -62,8 +62,11 @@ Most used:
                         (REDOUBLE AUDIT); keeps a journal, too
   --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
                         keys that are none
+  --resources GLOB      keys with data that must not be lost
   --audit-allow 'CODE GLOB REASON'
                         a finding that is known; may be given more than once
+  --identify-clients machine|children|no
+                        whose processes to look up, to tell clients apart
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout DURATION
                         the longest a gate holds a command; 1m by default, 0: for ever
@@ -81,6 +84,10 @@ environment:
   REDIS_URLS            the URLs of all servers, with commas between
   REDIS_TLS_URL, REDIS_CA_CERT_FILE, REDIS_CERT_FILE, REDIS_KEY_FILE
                         with TLS: its URL, and the files that a client needs
+  REDIS_CLUSTER_NODES   with --upstream-cluster: its nodes, host:port with commas between
+  REDIS_SENTINELS, REDIS_SENTINEL_SERVICE
+                        with --upstream-sentinel: the Sentinels, in the same way, and the
+                        name of the master; REDIS_URL is the master's
 
 The command has this program's input and output, and gets the signals that this program
 gets. The status is the command's: 128 and the number of the signal that has ended it; 127

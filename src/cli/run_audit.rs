@@ -37,6 +37,7 @@ impl RunAudit {
         let mut push = |name: &[u8], value: &[u8]| lines.extend([b"\n", name, b" ", &*quote(value)].concat());
         self.options.locks.iter().for_each(|glob| push(b"locks", glob));
         self.options.not_locks.iter().for_each(|glob| push(b"not-locks", glob));
+        self.options.resources.iter().for_each(|glob| push(b"resources", glob));
         self.allowed.iter().for_each(|line| push(b"audit-allow", line.text.as_bytes()));
         lines
     }
@@ -50,7 +51,10 @@ impl RunAudit {
                 audits.push((space_of(instance), &instance.audit));
             }
         }
-        let worlds = audits.into_iter().map(|(space, audit)| findings_of(space, audit)).collect();
+        let dropped = audits.iter().flat_map(|(_, audit)| audit.dropped_spaces());
+        let dropped = dropped.map(|(space, conclusion)| (String::from_utf8_lossy(&space).into_owned(), conclusion));
+        let running = audits.iter().map(|(space, audit)| (space.clone(), audit.conclusion()));
+        let worlds = running.chain(dropped).map(|(space, conclusion)| findings_of(space, conclusion)).collect();
         AuditResult { worlds, allowed: self.allowed.clone(), options: self.options.clone(), journals }
     }
 }
@@ -60,7 +64,7 @@ pub(super) fn space_of(instance: &Instance) -> String {
     String::from_utf8_lossy(&instance.space).into_owned()
 }
 
-fn findings_of(space: String, audit: &LiveAudit) -> WorldFindings {
-    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
-    WorldFindings { space, findings, locks, unlisted, missed }
+fn findings_of(space: String, conclusion: AuditConclusion) -> WorldFindings {
+    let AuditConclusion { findings, marks, locks, unlisted, missed } = conclusion;
+    WorldFindings { space, findings, marks, locks, unlisted, missed }
 }

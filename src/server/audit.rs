@@ -108,6 +108,12 @@ impl AuditGuard {
         self.audit.finished().findings().to_vec()
     }
 
+    /// Like [`findings_at_end`](Self::findings_at_end), with the findings from before resets, each of which was the end of a test, and from
+    /// spaces that were dropped.
+    pub fn findings_of_run(&self) -> Vec<Arc<Finding>> {
+        self.audit.findings_of_run()
+    }
+
     /// All locks that are held or waited for, as far as the audit knows.
     pub fn locks(&self) -> Vec<KnownLock> {
         self.audit.locks()

@@ -250,8 +250,11 @@ fn what_makes_no_sense_is_refused_with_what_was_expected() {
         ("AUDIT LIST code nope", "the code of a finding such as two-holders was expected; received 'nope'"),
         ("AUDIT LIST code", "the code of a finding such as two-holders was expected; received nothing"),
         ("AUDIT severity bad", "error, warning or note was expected; received 'bad'"),
-        ("AUDIT LIST x", "key, code, severity, since, allowed, final or limit was expected; received 'x'"),
-        ("AUDIT COUNT limit 1", "key, code, severity, since, allowed or final was expected; received 'limit'"),
+        ("AUDIT LIST x", "key, code, severity, since, mark, allowed, final, run or limit was expected; received 'x'"),
+        (
+            "AUDIT COUNT limit 1",
+            "key, code, severity, since, mark, allowed, final or run was expected; received 'limit'",
+        ),
         ("AUDIT since -1", "a place in the order is a whole number of at least 0; received '-1'"),
         ("AUDIT AWAIT", "the count is a whole number of at least 1; received nothing"),
         ("AUDIT AWAIT final 1", "the count is a whole number of at least 1; received 'final'"),

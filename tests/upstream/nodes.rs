@@ -198,6 +198,23 @@ fn a_stopped_node_refuses_connections_and_has_its_port_again_afterwards() {
 }
 
 #[test]
+fn a_node_that_is_gone_refuses_connections_here_too_until_it_is_back() {
+    let mut front = Front::start();
+    let (address, mut clients) = (front.address(2), [front.client(2, "one"), front.client(2, "other")]);
+    let node = front.cluster.nodes.remove(2);
+    let real = node.address();
+    drop(node);
+    for client in &mut clients {
+        assert!(client.is_closed());
+    }
+    // A process that ends may have accepted a last connection a moment ago.
+    let is_refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    wait_until("connections to be refused", || TcpStream::connect(address).is_err_and(is_refused));
+    let _somebody_else = std::net::TcpListener::bind(real).expect("the port is free again");
+    wait_until("connections to be accepted again", || TcpStream::connect(address).is_ok());
+}
+
+#[test]
 fn the_commands_of_a_slow_node_take_as_much_longer_as_was_said_last() {
     let front = Front::start();
     let (mut slow, mut quick) = (front.client(0, "slow"), front.client(1, "quick"));

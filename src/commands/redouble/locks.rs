@@ -1,7 +1,7 @@
 //! REDOUBLE LOCKS: who holds what now, and who waits.
 
 use super::audit::{journal_ref_fields, opened};
-use super::{Action, Power, count, expected, nothing_more, text};
+use super::{Action, Power, count, expected, nothing_more, process_fields, text};
 use crate::base::glob;
 use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{EndedHold, KnownLock, LockHolder, LockWaiter};
@@ -47,10 +47,13 @@ fn described(lock: KnownLock) -> Reply<'static> {
 }
 
 fn holder(holder: LockHolder) -> Reply<'static> {
-    Reply::Map(vec![
+    let mut fields = vec![
         (text("client"), count(holder.client)),
         (text("name"), text(&*holder.name)),
         (text("address"), text(&*holder.address)),
+    ];
+    fields.extend(process_fields(holder.process.as_deref()));
+    fields.extend([
         (text("token"), text(holder.token)),
         (text("since-us"), Reply::Integer(holder.since)),
         (text("until-us"), holder.until.map_or(Reply::Null, Reply::Integer)),
@@ -58,26 +61,32 @@ fn holder(holder: LockHolder) -> Reply<'static> {
         (text("certain"), text(if holder.is_certain { "yes" } else { "may-hold" })),
         (text("standing"), text(holder.status)),
         (text("by"), holder.by.map_or(Reply::Null, |by| Reply::Map(journal_ref_fields(&by)))),
-    ])
+    ]);
+    Reply::Map(fields)
 }
 
 fn waiter(waiter: LockWaiter) -> Reply<'static> {
-    Reply::Map(vec![
+    let mut fields = vec![
         (text("client"), count(waiter.client)),
         (text("name"), text(&*waiter.name)),
         (text("address"), text(&*waiter.address)),
+    ];
+    fields.extend(process_fields(waiter.process.as_deref()));
+    fields.extend([
         (text("since-us"), Reply::Integer(waiter.since)),
         (text("last-us"), Reply::Integer(waiter.last)),
         (text("attempts"), count(waiter.attempts)),
-    ])
+    ]);
+    Reply::Map(fields)
 }
 
 fn ended(hold: EndedHold) -> Reply<'static> {
-    Reply::Map(vec![
-        (text("client"), count(hold.client)),
-        (text("name"), text(&*hold.name)),
+    let mut fields = vec![(text("client"), count(hold.client)), (text("name"), text(&*hold.name))];
+    fields.extend(process_fields(hold.process.as_deref()));
+    fields.extend([
         (text("since-us"), Reply::Integer(hold.since)),
         (text("until-us"), Reply::Integer(hold.until)),
         (text("how"), text(hold.how)),
-    ])
+    ]);
+    Reply::Map(fields)
 }

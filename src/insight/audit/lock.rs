@@ -58,6 +58,8 @@ pub enum Acquisition {
     TakenOver,
     /// As a member of a hash or a sorted set.
     Member,
+    /// Its former hold had expired, and a renewal set the free key anew.
+    Renewed,
 }
 
 /// What became of the lock on the server while a client believes to hold it.
@@ -256,6 +258,12 @@ impl Lock {
         !self.holds.is_empty() || !self.waiters.is_empty() || self.value.is_some() || self.lacks_replies
     }
 
+    /// Whether the last hold had a token and expired: its client may come back for it, which shows that it was a lock.
+    pub fn has_expired_token(&self) -> bool {
+        let last = self.past_holds.back().filter(|past| past.end == HoldEnd::Expired);
+        last.is_some_and(|past| past.hold.token.len() >= 8 && !past.hold.token.iter().all(u8::is_ascii_digit))
+    }
+
     /// The hold that the server agrees with.
     pub fn holder(&self) -> Option<&Hold> {
         self.holds.iter().find(|hold| hold.status == HoldStatus::Held)
@@ -308,6 +316,11 @@ impl Hold {
     pub fn may_be_over(&self, at: i64, real: i64) -> bool {
         self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - self.slack())
             || self.timestamp.is_some_and(|timestamp| timestamp.is_past(at, real))
+    }
+
+    /// Whether the command that took the lock deleted it, too, by an expiry in the past.
+    pub fn is_deleted_at_once(&self) -> bool {
+        matches!(&self.status, HoldStatus::Deleted(source) if source.seq == self.acquired.seq)
     }
 
     /// Whether the time of the hold is over.

@@ -74,13 +74,26 @@ impl RuleContext<'_> {
             last_seq: self.source.seq,
             at: self.source.at,
             culprit,
+            mark: None,
             allowed: None,
         };
+        if finding.severity == Severity::Error && self.is_lock_if_misused() {
+            self.note_reason(LockReason::Compared);
+        }
         if self.lock.is_known() {
             self.collector.add(finding);
         } else {
             FindingCollector::hold_back(&mut self.lock.pending, finding);
         }
+    }
+
+    /// Whether the key is a lock if something is certainly wrong with it: a token was sought there, or put under a name
+    /// that says lock.
+    fn is_lock_if_misused(&self) -> bool {
+        let is_token = |token: &[u8]| token.len() >= 16 && !token.iter().all(u8::is_ascii_digit);
+        let mut holds = self.lock.holds.iter().chain(self.lock.past_holds.iter().map(|past| &past.hold));
+        self.lock.reasons.has(LockReason::Sought)
+            || self.lock.reasons.has(LockReason::Named) && holds.any(|hold| is_token(&hold.token))
     }
 
     /// Notes a reason to take the key for a lock.

@@ -29,15 +29,22 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
     } else {
         executed.push((line.db, line.words.iter().collect()));
     }
+    // What a script writes after it has looked at something, it writes on that condition.
+    let kind = kind_of(line, commands);
+    let is_script = matches!(kind, Some(CommandKind::Script(_)));
+    let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
+    let mut has_looked = false;
     for (db, words) in &executed {
         let RequestKeys { keys, writes } = commands.keys(words.as_words());
         for key in keys {
+            has_looked |= is_script && !writes;
             if state.may_be_lock(line.server, *db, key) {
                 continue;
             }
             let Some(client) = state.state_of(line) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            if let Some(access) = client.access_to(*db, key).filter(|_| writes).cloned() {
+            let access = client.access_to(*db, key).filter(|_| writes && !has_looked).cloned();
+            if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, *db, key))) {
                 note_write(state, line, key, &access);
             }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
@@ -47,10 +54,22 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
     }
 }
 
+fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
+    line.words.first().and_then(|name| commands.find(name)).map(|row| row.kind)
+}
+
+/// Whether EXEC has written a key on the condition that nobody else did, or that the client still had its lock.
+fn is_watched(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) -> bool {
+    let Some(client) = state.state_of(line) else { return false };
+    let watched = client.was_watched.clone();
+    watched
+        .iter()
+        .any(|(in_db, other, _)| *in_db == db && (**other == *key || state.may_be_lock(line.server, db, other)))
+}
+
 /// Whether a command runs others: EXEC, or a script.
 fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
-    let row = line.words.first().and_then(|name| commands.find(name));
-    row.is_some_and(|row| match row.kind {
+    kind_of(line, commands).is_some_and(|kind| match kind {
         CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
         CommandKind::Transaction(
             TransactionCommand::Multi

@@ -43,6 +43,8 @@ struct ClientData<'a> {
     name: &'a str,
     address: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
 }
 
@@ -184,6 +186,7 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
                 id: client.id,
                 name: &client.name,
                 address: &client.address,
+                process: client.process.as_deref(),
                 node: client.node.as_deref(),
             })
             .collect(),

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -118,6 +118,8 @@ pub(in crate::server) struct ProxyConnection {
     pub(super) awaited_calls: Option<Box<AwaitedCalls>>,
     /// A reply waits until the deployment was asked who is there. Nothing more is read from the server.
     pub(super) awaited_look: Option<Box<AwaitedLook>>,
+    /// The client learns that the server has ended the connection when the port here does as the node does.
+    ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The deployment was asked for the reply that comes next.
     pub(super) has_looked: bool,
     /// What the server has sent behind the reply that waits.
@@ -198,6 +200,7 @@ impl ProxyConnection {
             seen_as: SeenAs::default(),
             awaited_calls: None,
             awaited_look: None,
+            ending: None,
             has_looked: false,
             unheard: Vec::new(),
         }
@@ -283,6 +286,10 @@ impl ProxyConnection {
             }
             if self.session.client.has_signals() {
                 self.session.client.end_signals();
+            }
+            if let Some(ending) = &mut self.ending {
+                ready!(ending.as_mut().poll(cx));
+                self.ending = None;
             }
             match self.flow {
                 State::Dropped => return Poll::Ready(Ok(())),
@@ -463,6 +470,10 @@ impl ProxyConnection {
         if let Some(membership) = &self.membership {
             // It may be no master any more, or gone.
             membership.front.doubt();
+            if !self.client_has_ended && !self.has_quit {
+                let (front, member) = (Arc::clone(&membership.front), Arc::clone(&membership.member));
+                self.ending = Some(Box::pin(front.follow_refusal(member)));
+            }
         }
         let is_expected = self.passed.is_empty() || self.client_has_ended || self.is_raw == Raw::All;
         if !is_expected || error.is_some() {
@@ -513,6 +524,9 @@ impl ProxyConnection {
         }
         if client.take_signal(Signal::Close) {
             self.flow = State::Closing;
+        }
+        if client.take_signal(Signal::Identified) {
+            self.engine.introduce_again(&mut self.session);
         }
         for signal in [Signal::Unpause, Signal::Look, Signal::UnblockTimeout, Signal::UnblockError, Signal::RoleChanged]
         {

@@ -32,11 +32,13 @@ findings.forEach((finding, number) => {
   });
 });
 
-const title = (client) => client.name || `client ${client.id}`;
+const title = (client) => client.name || client.process || `client ${client.id}`;
 const placeOf = (client) => {
   const server = data.servers > 1 ? `server ${client.server}, ` : '';
   const node = client.node ? ` to ${client.node}` : '';
-  return `${server}${client.name ? `client ${client.id}, ` : ''}${client.address}${node}`;
+  const number = client.name || client.process ? `client ${client.id}, ` : '';
+  const process = client.name && client.process ? `${client.process}, ` : '';
+  return `${server}${number}${process}${client.address}${node}`;
 };
 // What has happened to everybody, for the ruler and in a sentence.
 const briefEvent = ({ event, line, node }) => ({

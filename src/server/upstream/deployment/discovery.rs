@@ -96,7 +96,7 @@ impl DeploymentFront {
         }
         if views.is_empty() {
             self.is_lost.store(true, Ordering::Relaxed);
-            self.log.warn("Upstream: no node answers; until one does, clients are closed at once");
+            self.log.warn("Upstream: no node answers; until one does, clients are closed or refused");
         }
         silent.retain(|seed| self.member_at(seed.host(), seed.port()).is_none());
         self.add_seeds(silent).map(drop)

@@ -33,6 +33,10 @@ pub(in crate::server) struct Member {
     tls_addresses: Vec<SocketAddr>,
     bound: Mutex<Vec<BoundAddress>>,
     accept_tasks: Mutex<Vec<AbortHandle>>,
+    /// Its ports refuse connections, because the node does. Changed under the lock of `bound`.
+    is_refusing: AtomicBool,
+    /// When somebody has tried last whether it refuses connections.
+    pub(super) tried: tokio::sync::Mutex<Option<Stopwatch>>,
     script_monitor: Mutex<Option<Arc<ScriptMonitor>>>,
 }
 
@@ -52,6 +56,8 @@ impl Member {
             tls_addresses,
             bound: Mutex::new(bound),
             accept_tasks: Mutex::default(),
+            is_refusing: AtomicBool::new(false),
+            tried: tokio::sync::Mutex::default(),
             script_monitor: Mutex::default(),
         }
     }
@@ -135,7 +141,10 @@ impl Member {
 
     /// Accepts connections on ports that already listen.
     pub fn open(self: &Arc<Self>, front: &Arc<Node>) -> Result<(), Error> {
-        let bound = self.bound.lock_ignoring_poison();
+        self.accept(&self.bound.lock_ignoring_poison(), front)
+    }
+
+    fn accept(self: &Arc<Self>, bound: &[BoundAddress], front: &Arc<Node>) -> Result<(), Error> {
         let _entered = front.event_loop().enter();
         let listeners: Vec<_> = bound.iter().map(BoundAddress::listener).collect::<io::Result<_>>()?;
         self.node.set_serving(true);
@@ -170,8 +179,40 @@ impl Member {
         let mut bound = self.bound.lock_ignoring_poison();
         // Set before the connections are listed: a connection that is being accepted sees this, or is in the list.
         self.node.set_serving(false);
+        if !self.is_refusing.swap(false, Ordering::Relaxed) {
+            self.stop_accepting(&mut bound);
+        }
+    }
+
+    fn stop_accepting(&self, bound: &mut [BoundAddress]) {
         self.accept_tasks.lock_ignoring_poison().drain(..).for_each(|task| task.abort());
         bound.iter_mut().for_each(BoundAddress::close);
+    }
+
+    /// Refuses connections, as the node does. Returns whether it had accepted them until now.
+    pub(super) fn refuse(&self) -> bool {
+        let mut bound = self.bound.lock_ignoring_poison();
+        let is_news = self.node.is_serving() && !self.is_refusing.swap(true, Ordering::Relaxed);
+        if is_news {
+            self.stop_accepting(&mut bound);
+        }
+        is_news
+    }
+
+    /// Whether its ports refuse connections because the node does.
+    pub(super) fn is_refusing(&self) -> bool {
+        self.is_refusing.load(Ordering::Relaxed)
+    }
+
+    /// Accepts connections again, because the node does.
+    pub(super) fn accept_again(self: &Arc<Self>, front: &Arc<Node>) -> Result<(), Error> {
+        let mut bound = self.bound.lock_ignoring_poison();
+        if !self.is_refusing() {
+            return Ok(());
+        }
+        bound.iter_mut().try_for_each(BoundAddress::open)?;
+        self.is_refusing.store(false, Ordering::Relaxed);
+        self.accept(&bound, front)
     }
 
     /// Stops accepting, and releases the ports.

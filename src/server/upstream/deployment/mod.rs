@@ -1,7 +1,8 @@
 //! A Cluster or a Sentinel set behind the front: a local port for each node, kept up to date.
 //!
 //! [`DeploymentFront`] has the members, by their real addresses and their ids. `discovery` asks the deployment who they are,
-//! `view` is one answer, [`book`] translates addresses for one connection, `ports` has the local ports.
+//! `view` is one answer, [`book`] translates addresses for one connection, `ports` has the local ports, `refusal` closes them while
+//! their nodes refuse connections.
 
 mod apply;
 mod book;
@@ -9,6 +10,7 @@ mod cluster_view;
 mod discovery;
 mod member;
 mod ports;
+mod refusal;
 mod sentinel_view;
 mod view;
 
@@ -31,7 +33,6 @@ use crate::clients::config::Config;
 use crate::clients::deployment::{Deployment, DeploymentKind};
 use crate::powers::{NodeInfo, NodeRole};
 use crate::server::node::Node;
-use crate::server::stream::Stream;
 
 pub(in crate::server) use book::ConnectionBook;
 pub(in crate::server) use member::Member;
@@ -270,15 +271,6 @@ impl DeploymentFront {
     /// Whether nodes publish addresses: Sentinels, and through the nodes that they watch.
     pub fn has_sentinels(&self) -> bool {
         !self.is_cluster()
-    }
-
-    /// Connects to a member. The error says what is wrong.
-    pub async fn connect(&self, member: &Member) -> io::Result<Stream> {
-        let connected = member.target().connect().await;
-        if connected.is_err() {
-            self.doubt();
-        }
-        connected
     }
 
     fn is_cluster(&self) -> bool {
