@@ -95,7 +95,7 @@ impl Program {
                 progress.update(number - 1, failures, exploration.left());
             }
             // What was found in the run before belongs to that run.
-            numbered.iter().for_each(|(_, instance)| instance.audit.forget_archive());
+            numbered.iter().for_each(|(_, instance)| instance.audit.forget_past());
             let output =
                 Output::new(options.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
             let run = OneRun { explore, variables: &variables, directory: &directory, output: &output };

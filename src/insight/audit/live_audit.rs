@@ -174,8 +174,8 @@ impl LiveAudit {
         judgement
     }
 
-    /// Forgets what was found and learned before the last reset: the conclusion is that of what came since.
-    pub fn forget_archive(&self) {
+    /// Forgets what was found and learned before the last reset, as if the servers had just started.
+    pub fn forget_past(&self) {
         let mut state = self.state();
         state.archived = FindingCollector::new(Arc::clone(&state.scope));
         state.archived_missed = 0;
