@@ -707,3 +707,21 @@ fn a_token_under_the_name_of_a_lock_is_one_if_something_is_wrong() {
     let found = |key: &str| play(&story(key)).findings().iter().any(|finding| finding.code == Code::ForeignRelease);
     assert!(found("coupon:mutex") && !found("coupon:page"));
 }
+
+#[test]
+fn a_former_holder_that_renews_over_another_one_shows_that_it_was_a_lock() {
+    let story = |last: &str| {
+        format!(
+            "A: SET ingest:active ingester-1 NX PX 300
+            +400ms
+            B: SET ingest:active ingester-2 NX PX 300
+            {last}"
+        )
+    };
+    let found =
+        |last: &str| play(&story(last)).findings().iter().any(|finding| finding.code == Code::OverwroteLiveLock);
+    assert!(found("A: SET ingest:active ingester-1 XX PX 300"));
+    assert!(
+        !found("A: SET ingest:active something-new XX PX 300") && !found("A: SET ingest:active ingester-2 XX PX 300")
+    );
+}

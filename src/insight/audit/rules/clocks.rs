@@ -75,8 +75,8 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
         LockEvent::Extended { value: Some(value), is_own: true, .. } => {
             other_unit(context, state, value);
         }
-        LockEvent::Overwritten { hold, value, by_getset, read, .. } if !other_unit(context, state, value) => {
-            overwritten(context, *hold, (*by_getset, value), read.as_ref());
+        LockEvent::Overwritten { hold, value, by_getset, deadline, read } if !other_unit(context, state, value) => {
+            overwritten(context, *hold, (*by_getset, value, *deadline), read.as_ref());
         }
         LockEvent::Doubted => state.deleted = None,
         LockEvent::Deleted { hold, precondition: Precondition::None, is_release: false, read: Some(read), .. } => {
@@ -216,7 +216,7 @@ fn is_round(claim: &Claim, timestamp: Timestamp) -> bool {
 fn overwritten(
     context: &mut RuleContext<'_>,
     hold: Option<usize>,
-    (by_getset, value): (bool, &[u8]),
+    (by_getset, value, deadline): (bool, &[u8], Option<i64>),
     read: Option<&LockRead>,
 ) {
     let Some(hold) = hold.map(|hold| context.lock.holds[hold].clone()) else { return };
@@ -241,6 +241,11 @@ fn overwritten(
             }
             _ => {}
         }
+    }
+    // To write one's token anew, with a time, over that of another program is to renew a lock.
+    let is_renewal = deadline.is_some() && former_of(context, &hold, value).is_some();
+    if is_renewal && context.actor.is_some_and(|actor| actor.same_program(&hold.client) == SameProgram::No) {
+        context.note_reason(LockReason::Sought);
     }
     let key = quoted(context.lock);
     let mut evidence = vec![hold.acquired.shows("took the lock")];
@@ -277,9 +282,14 @@ fn mistaken(context: &RuleContext<'_>, hold: &Hold, value: &[u8], read: Option<&
     if let Some(read) = found_free {
         return Some(read.source.shows("found it free"));
     }
+    let former = former_of(context, hold, value);
+    former.map(|former| former.acquired.shows("took it before, with a lock that had expired by now"))
+}
+
+/// The expired hold whose token is written over another one.
+fn former_of<'c>(context: &'c RuleContext<'_>, hold: &Hold, value: &[u8]) -> Option<&'c Hold> {
     let former = context.lock.past_hold_with(value).filter(|_| *hold.token != *value);
-    let former = former.filter(|past| past.end == HoldEnd::Expired && past.hold.is_certain);
-    former.map(|past| past.hold.acquired.shows("took it before, with a lock that had expired by now"))
+    former.filter(|past| past.end == HoldEnd::Expired && past.hold.is_certain).map(|past| &past.hold)
 }
 
 /// A client took a lock for stale that was not.
