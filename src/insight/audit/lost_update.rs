@@ -150,7 +150,7 @@ impl LostUpdates {
             }
             return true;
         }
-        if !uses_data(row) || header.outcome == Outcome::Queued || !self.is_worth_noting(header.client, row) {
+        if !uses_data(row) || header.outcome == Outcome::Queued {
             return true;
         }
         if header.is_cut || header.outcome != Outcome::Answered {
@@ -158,6 +158,13 @@ impl LostUpdates {
         }
         if header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!')) {
             return !header.reply.is_empty();
+        }
+        // A client is met with its first command about data, whoever reads the journal.
+        if !self.parties.contains_key(&(server, header.client)) {
+            return false;
+        }
+        if !self.is_worth_noting(header.client, row) {
+            return true;
         }
         let is_write = row.has_flag(Flag::Write);
         if is_write && self.versions.is_empty() {
@@ -191,9 +198,6 @@ impl LostUpdates {
             if !is_read || is_suspect {
                 return !is_suspect;
             }
-        }
-        if !self.parties.contains_key(&(server, header.client)) {
-            return false;
         }
         tell_uses(row, &words, header.reply, keys, &mut |used| {
             let id = KeyVersions::part_id(server, step.db, used.key, used.part);
