@@ -19,7 +19,7 @@ use crate::clients::session::{Client, Signal};
 
 /// How long a connection waits for the answer before it runs its first command. The answer takes less than a millisecond,
 /// unless the machine has far too much to do.
-const LONGEST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// How many connections are looked up at once. Further ones stay unknown.
 const MAX_WAITING: usize = 10_000;
 

@@ -124,11 +124,20 @@ fn lines(journal: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Waits until the journal has the process of a worker with its commands, or has commands without it.
+fn until(driver: &mut Wire, worker: &mut Worker, connection: usize, is_known: bool) {
+    let pid = format!("Integer({})", worker.child.id());
+    wait_until("the process of a worker", || {
+        assert_eq!(worker.ask(connection, "PING"), "+PONG");
+        format!("{:?}", driver.ask("REDOUBLE JOURNAL LIST on PING limit 1")).contains(&pid) == is_known
+    });
+}
+
 /// Two programs steal each other's lock on a server; the journal is written to a file.
-fn played(folder: &Folder, server: &ServerProcess, driver: &mut Wire) -> (PathBuf, [String; 2]) {
+fn played(folder: &Folder, server: &ServerProcess, driver: &mut Wire, is_known: bool) -> (PathBuf, [String; 2]) {
     let ports = [port(server)];
     let (mut one, mut other) = (Worker::start(folder, &ports), Worker::start(folder, &ports));
-    assert_eq!(other.ask(0, "PING"), "+PONG");
+    [&mut one, &mut other].map(|worker| until(driver, worker, 0, is_known));
     steal((&mut one, 0), Some((&mut other, 0)));
     let journal = folder.path("journal.jsonl");
     let reply = driver.ask(&format!("REDOUBLE JOURNAL EXPORT {}", journal.display()));
@@ -147,7 +156,7 @@ fn two_programs_without_names_that_hold_a_lock_at_once_are_an_error_and_are_call
     let folder = Folder::new("two");
     let server = server(&[]);
     let mut driver = Wire::connect(server.address());
-    let (journal, [one, other]) = played(&folder, &server, &mut driver);
+    let (journal, [one, other]) = played(&folder, &server, &mut driver, true);
     assert_eq!(count(&mut driver, "severity error code two-holders"), 1);
     assert_eq!(count(&mut driver, "severity error code blind-delete"), 1);
     // The journal says it as well, and gives the same.
@@ -168,7 +177,7 @@ fn in_front_of_another_server_programs_are_told_apart_as_well() {
     let redis = ServerProcess::redis(&["--save", ""]);
     let server = server(&["--upstream", &redis.url()]).in_front_of(redis);
     let mut driver = Wire::connect(server.address());
-    let (journal, _) = played(&folder, &server, &mut driver);
+    let (journal, _) = played(&folder, &server, &mut driver, true);
     assert_eq!(count(&mut driver, "severity error"), 2);
     assert_eq!(audited(&[&journal]).1, ["blind-delete", "two-holders"]);
 }
@@ -180,6 +189,7 @@ fn the_connections_of_one_program_may_belong_together_and_are_numbered() {
     let mut driver = Wire::connect(server.address());
     let ports = [port(&server); 2];
     let mut pool = Worker::start(&folder, &ports);
+    [0, 1].map(|connection| until(&mut driver, &mut pool, connection, true));
     steal((&mut pool, 0), None);
     assert_eq!(count(&mut driver, "severity error"), 0);
     let journal = folder.path("journal.jsonl");
@@ -211,12 +221,13 @@ fn a_pid_that_is_given_again_is_another_program_and_without_one_nothing_is_known
     let folder = Folder::new("reuse");
     let server = server(&[]);
     let mut driver = Wire::connect(server.address());
-    let (journal, _) = played(&folder, &server, &mut driver);
+    let (journal, _) = played(&folder, &server, &mut driver, true);
     let rewritten = |name: &str, change: &dyn Fn(&mut Value, u64)| {
         let path = folder.path(name);
         let mut text = String::new();
         for mut line in lines(&journal) {
-            let started = line["process_started_us"].as_u64().unwrap();
+            // A process that is found late is known from then on.
+            let Some(started) = line["process_started_us"].as_u64() else { continue };
             change(&mut line, started);
             text += &format!("{line}\n");
         }
@@ -248,7 +259,7 @@ fn a_child_may_release_what_its_parent_took_before_it_started() {
     let folder = Folder::new("child");
     let server = server(&[]);
     let mut driver = Wire::connect(server.address());
-    let (journal, _) = played(&folder, &server, &mut driver);
+    let (journal, _) = played(&folder, &server, &mut driver, true);
     let journal = lines(&journal);
     let taken = journal.iter().find(|line| line["command"][2] == "5f0c9a83b1d24e67").unwrap();
     let errors = |started: i64| {
@@ -274,7 +285,9 @@ fn a_program_is_one_and_the_same_on_all_servers() {
     let ports = [0, 1, 2].map(|more| port(&server) + more);
     let mut drivers = ports.map(|port| Wire::connect(([127, 0, 0, 1], port).into()));
     let (mut one, mut other) = (Worker::start(&folder, &ports), Worker::start(&folder, &ports));
-    assert_eq!(other.ask(0, "PING"), "+PONG");
+    for (connection, driver) in drivers.iter_mut().enumerate() {
+        [&mut one, &mut other].map(|worker| until(driver, worker, connection, true));
+    }
     for connection in 0..3 {
         assert_eq!(one.ask(connection, TAKE_ONE), "+OK");
     }
@@ -309,7 +322,7 @@ fn where_it_is_not_allowed_nothing_is_known_and_nobody_is_accused() {
     for scope in ["no", "children"] {
         let server = server(&["--identify-clients", scope]);
         let mut driver = Wire::connect(server.address());
-        let (journal, _) = played(&folder, &server, &mut driver);
+        let (journal, _) = played(&folder, &server, &mut driver, false);
         let workers = |line: &&Value| line["command"][1] == "lock:a";
         assert!(lines(&journal).iter().filter(workers).all(|line| line.get("pid").is_none()), "{scope}");
         assert_eq!(count(&mut driver, "severity error"), 0, "{scope}");
@@ -369,9 +382,5 @@ fn connections_that_are_there_when_the_audit_begins_are_looked_up_then() {
     let mut worker = Worker::start(&folder, &[port(&server)]);
     assert_eq!(worker.ask(0, "PING"), "+PONG");
     assert!(!driver.ask("REDOUBLE AUDIT ON").is_error());
-    let pid = format!("{:?}", i64::from(worker.child.id()));
-    wait_until("the process of the worker", || {
-        worker.ask(0, "PING");
-        format!("{:?}", driver.ask("REDOUBLE JOURNAL LIST on PING limit 1")).contains(&pid)
-    });
+    until(&mut driver, &mut worker, 0, true);
 }
