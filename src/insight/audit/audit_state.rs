@@ -77,7 +77,7 @@ impl AuditState {
     pub fn active(&self) -> Self {
         Self {
             locks: self.locks.active(),
-            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::new())).collect(),
+            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::default())).collect(),
             clients: self.clients.clone(),
             shared: self.shared.clone(),
             global: self.global.clone(),
@@ -128,7 +128,7 @@ impl AuditState {
                     name: Arc::from(""),
                     line,
                 });
-                self.deadlines.push((server, Deadlines::new()));
+                self.deadlines.push((server, Deadlines::default()));
                 self.global.note_clock(server, at - real);
             }
         }
@@ -136,12 +136,13 @@ impl AuditState {
         let at = at - (real - earliest);
         let now = at.div_euclid(1000);
         while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server)
-            && let Some((deadline, _)) = deadlines.first()
-            && *deadline < now
+            && deadlines.first().is_some_and(|deadline| deadline < now)
         {
-            let Some((_, id)) = deadlines.pop_first() else { return };
-            let source = self.last_line(server);
-            self.with_lock(&id, None, source, |tracker| tracker.advance_time(at, earliest));
+            let over = deadlines.take_first();
+            let source = Arc::new(self.last_line(server));
+            for id in over {
+                self.with_lock(&id, None, Arc::clone(&source), |tracker| tracker.advance_time(at, earliest));
+            }
         }
     }
 
@@ -166,17 +167,17 @@ impl AuditState {
 
     // ---- clients
 
-    pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn client_of(&self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
         let known = self.clients.get(&(line.server, line.client)).map(|state| &state.client);
         let name = String::from_utf8_lossy(line.client_name());
         match known {
-            Some(known) if *known.name == *name => known.clone(),
-            _ => ClientIdentity {
+            Some(known) if *known.name == *name => Arc::clone(known),
+            _ => Arc::new(ClientIdentity {
                 server: line.server,
                 id: line.client,
                 name: Arc::from(&*name),
                 address: Arc::from(line.address()),
-            },
+            }),
         }
     }
 
@@ -184,7 +185,7 @@ impl AuditState {
         self.clients.get_mut(&(line.server, line.client))
     }
 
-    pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
+    pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> Arc<JournalRef> {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
@@ -198,7 +199,7 @@ impl AuditState {
             }
             None => short_line(&line.words),
         };
-        JournalRef {
+        Arc::new(JournalRef {
             server,
             seq,
             at,
@@ -209,7 +210,7 @@ impl AuditState {
             client: id,
             name: Arc::clone(&client.name),
             line: Arc::from(text),
-        }
+        })
     }
 
     /// Ends what a client holds and waits for: its connection ended.
@@ -219,6 +220,8 @@ impl AuditState {
         let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
         let source = Self::source_of(line, &client);
         self.retain_current(&mut ids, &client);
+        ids.sort();
+        ids.dedup();
         for id in ids {
             self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
         }
@@ -269,8 +272,9 @@ impl AuditState {
 
     /// Keeps the locks that a client holds or waits for.
     fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
-        ids.sort();
-        ids.dedup();
+        // Their keys are far away in memory: those that stand there twice are found by their addresses.
+        ids.sort_unstable_by_key(Arc::as_ptr);
+        ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
         ids.retain(|id| {
             self.locks.get(id).is_some_and(|lock| {
                 lock.holds.iter().any(|hold| hold.client.is_same_connection(client))
@@ -330,8 +334,8 @@ impl AuditState {
     pub fn with_lock(
         &mut self,
         id: &LockId,
-        actor: Option<&ClientIdentity>,
-        source: JournalRef,
+        actor: Option<&Arc<ClientIdentity>>,
+        source: Arc<JournalRef>,
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
@@ -344,8 +348,8 @@ impl AuditState {
     fn track(
         &mut self,
         id: &LockId,
-        actor: Option<&ClientIdentity>,
-        source: JournalRef,
+        actor: Option<&Arc<ClientIdentity>>,
+        source: Arc<JournalRef>,
         (is_lost, replied_at): (bool, Option<i64>),
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) -> bool {
@@ -376,26 +380,30 @@ impl AuditState {
 
     /// Applies what a command did to one key.
     pub fn apply(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) {
-        if self.locks.find(line.server, effect.db, effect.key).is_none() {
+        let mut tracked = self.locks.find(line.server, effect.db, effect.key);
+        if tracked.is_none() {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
             self.locks.add(line.server, effect.db, effect.key);
+            tracked = self.locks.find(line.server, effect.db, effect.key);
         }
+        let Some(lock) = tracked else { return };
+        let (id, is_unlike) = (Arc::clone(&lock.id), effect.is_unlike_locks() && !lock.is_known());
+        let (deadline, number) = (lock.deadline, lock.number);
         let client = self.client_of(line);
         let source = Self::source_of(line, &client);
-        if let Some(state) = self.state_of(line) {
-            state.client = client.clone();
+        if let Some(state) = self.state_of(line)
+            && !Arc::ptr_eq(&state.client, &client)
+        {
+            state.client = Arc::clone(&client);
         }
-        let Some(lock) = self.locks.find(line.server, effect.db, effect.key) else { return };
-        let id = Arc::clone(&lock.id);
-        if effect.is_unlike_locks() && !lock.is_known() {
+        if is_unlike {
             // A counter, or a collection.
-            let deadline = lock.deadline;
             self.locks.remove(&id);
             let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
             if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
-                ends.remove(&(deadline, id));
+                ends.remove(deadline, number);
             }
             return;
         }

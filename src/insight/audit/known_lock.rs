@@ -142,7 +142,7 @@ fn state(lock: &Lock) -> &'static str {
 
 impl LockHolder {
     fn new(hold: &Hold) -> Self {
-        let ClientIdentity { id: client, name, address, .. } = hold.client.clone();
+        let ClientIdentity { id: client, name, address, .. } = (*hold.client).clone();
         let (status, by) = match &hold.status {
             HoldStatus::Held => ("held", None),
             HoldStatus::Deleted(source) => ("deleted", Some(source)),
@@ -162,14 +162,14 @@ impl LockHolder {
             extensions: hold.extensions,
             is_certain: hold.is_certain,
             status,
-            by: by.cloned(),
+            by: by.map(|by| (**by).clone()),
         }
     }
 }
 
 impl LockWaiter {
     fn new(waiter: &Waiter) -> Self {
-        let ClientIdentity { id: client, name, address, .. } = waiter.client.clone();
+        let ClientIdentity { id: client, name, address, .. } = (*waiter.client).clone();
         let (since, last, attempts) = (waiter.first.at, waiter.last.at, waiter.attempts);
         Self { client, name, address, since, last, attempts }
     }
@@ -177,7 +177,7 @@ impl LockWaiter {
 
 impl EndedHold {
     fn new(past: &PastHold) -> Self {
-        let ClientIdentity { id: client, name, .. } = past.hold.client.clone();
+        let ClientIdentity { id: client, name, .. } = (*past.hold.client).clone();
         let how = match past.end {
             HoldEnd::Released => "released",
             HoldEnd::Expired => "expired",

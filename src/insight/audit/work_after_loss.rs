@@ -9,7 +9,7 @@ use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
 use crate::powers::EffectOrder;
 use crate::protocol::OwnedWords;
-use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
+use crate::spec::{CommandKind, LockEffect, RequestKeys, Table, TransactionCommand};
 
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
@@ -21,8 +21,21 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
 }
 
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+    let runs_others = runs_others(line, commands);
+    let is_about_a_lock = |db: u32, words: &[&[u8]]| {
+        let key = only_key(words, commands);
+        key.is_some_and(|key| state.locks.find(line.server, db, key).is_some())
+    };
+    // Nearly all commands of most holders are about locks alone.
+    let has_no_other_key = match runs_others {
+        true => line.with_nested(|nested| nested.iter().all(|one| is_about_a_lock(one.db, &one.words))),
+        false => is_about_a_lock(line.db, &line.words),
+    };
+    if has_no_other_key {
+        return;
+    }
     let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
-    if runs_others(line, commands) {
+    if runs_others {
         line.with_nested(|nested| {
             executed.extend(nested.iter().map(|command| (command.db, command.words.iter().collect())));
         });
@@ -45,6 +58,28 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
             }
         }
     }
+}
+
+/// The key of a command that has exactly one.
+fn only_key<'w>(words: &[&'w [u8]], commands: &Table) -> Option<&'w [u8]> {
+    let row = words.first().and_then(|name| commands.find(name));
+    let has_one_key = row.is_some_and(|row| match row.lock_effect {
+        LockEffect::SetByOptions
+        | LockEffect::SetIfAbsent
+        | LockEffect::SetWithTtl(_)
+        | LockEffect::SetAndReturn
+        | LockEffect::Get
+        | LockEffect::GetRange
+        | LockEffect::GetAndExpire
+        | LockEffect::GetAndDelete
+        | LockEffect::DeleteIfEqual
+        | LockEffect::DeleteByOptions
+        | LockEffect::Expire(..)
+        | LockEffect::Persist => true,
+        LockEffect::Delete | LockEffect::Exists => words.len() == 2,
+        _ => false,
+    });
+    words.get(1).copied().filter(|_| has_one_key)
 }
 
 /// Whether a command runs others: EXEC, or a script.

@@ -77,7 +77,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     state.close += 1;
     if state.shown.len() < 3 {
         let what = format!("released it with {left} of {span} ms left");
-        state.shown.push(Evidence { source: context.source.clone(), what });
+        state.shown.push(context.now(what));
     }
     // It happens now and then to a lock that is released very often, without meaning anything.
     if state.close < OFTEN_CLOSE || state.close.saturating_mul(10) < state.releases {

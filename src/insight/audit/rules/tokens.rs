@@ -1,5 +1,7 @@
 //! The tokens by which one holder of a lock differs from another.
 
+use std::sync::Arc;
+
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
@@ -32,10 +34,10 @@ pub struct TokensState {
 struct Used {
     token: Box<[u8]>,
     /// The first client that used it, and its command.
-    client: ClientIdentity,
-    first: JournalRef,
+    client: Arc<ClientIdentity>,
+    first: Arc<JournalRef>,
     /// The first command of another client with it.
-    other: Option<JournalRef>,
+    other: Option<Arc<JournalRef>>,
     times: u32,
 }
 
@@ -78,16 +80,24 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     let are_others = state.used.len() > 1;
     let known = &mut state.used[at];
     let same = known.client.same_program(&actor);
-    let is_strong = bits(token, source.at, source.real) >= ENOUGH;
-    // Connections without a name that share a random token belong to one program.
-    let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
     if took {
         known.times += 1;
     }
-    if is_other && known.other.is_none() {
+    // Nearly all uses are by the first client, or by one that is refused with the token of another one.
+    let is_known_to_others = known.other.is_some();
+    let is_frequent = took && known.times >= OFTEN && !are_others;
+    if same == SameProgram::Yes && !is_known_to_others
+        || same != SameProgram::No && is_known_to_others && !is_frequent && !is_trivial(token)
+    {
+        return;
+    }
+    let is_strong = bits(token, source.at, source.real) >= ENOUGH;
+    // Connections without a name that share a random token belong to one program.
+    let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
+    if is_other && !is_known_to_others {
         known.other = Some(source.clone());
     }
-    let known = known.clone();
+    let known = &*known;
     if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took)) {
         let does = if took { "took" } else { "tried to take" };
         let sentence = format!(
@@ -100,8 +110,8 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
         let culprit = source.client;
         return context.report(FindingDraft { code: Code::TokenReused, severity: None, sentence, evidence, culprit });
     }
-    let is_constant = !is_strong && (is_trivial(token) || (took && known.times >= OFTEN && !are_others));
-    if let (Some(other), true) = (known.other, is_constant) {
+    let is_constant = !is_strong && (is_trivial(token) || is_frequent);
+    if let (Some(other), true) = (&known.other, is_constant) {
         let sentence = format!(
             "{} and {} used the same token for {}: `{}`",
             known.client.display_name(),
@@ -123,7 +133,7 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
     if context.lock.shape != LockShape::Value || is_trivial(token) {
         return;
     }
-    let JournalRef { at, real, .. } = context.source;
+    let JournalRef { at, real, .. } = *context.source;
     if bits(token, at, real) >= ENOUGH {
         return;
     }
