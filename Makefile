@@ -15,7 +15,7 @@ STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
     else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test packages test-packages locks clients deployments redis-suite lint bench soak docs \
+.PHONY: help run build test packages test-packages locks clients deployments programs redis-suite lint bench soak docs \
   redis languages compiler browser tcl containers twemproxy
 
 help: ## Say what there is
@@ -50,6 +50,11 @@ clients: redis languages compiler ## The suites of client libraries on the same 
 deployments: redis languages ## Client programs on real Clusters and Sentinels, directly and through here (ONLY=ioredis; SIDE=direct)
 	$(if $(REAL),REDOUBLE_TESTS_REAL='$(REAL)') $(CARGO) test --locked --features internals --test deployments -- \
 	  $(if $(ONLY),$(foreach name,$(ONLY),--only '$(name)'),--all) $(foreach side,$(SIDE),--side '$(side)')
+
+programs: redis languages ## What the auditor finds in whole programs, right and wrong, compared with what is recorded (HALF=a: with its findings)
+	$(CARGO) build --locked --features internals --bin redouble
+	python3 tests/programs/install.py
+	python3 tests/programs/measure.py --compare $(if $(HALF),--half $(HALF))
 
 redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test redis_suite -- \

@@ -217,7 +217,7 @@ impl Commands {
     fn new() -> Self {
         let instance = Arc::new(Instance::default());
         let engine = Arc::new(Engine::new(Arc::clone(&instance), Table::new(all_commands(), Profile::default())));
-        let peer = Peer::Unix { path: "bench".into() };
+        let peer = Peer::Unix { path: "bench".into(), pid: None };
         let client = Arc::new(Client::new(1, peer, -1, 0));
         let session = Box::new(Session::new(client, instance.acl.default_user(), instance.stats.thread(0)));
         Self { engine, session, framer: Framer::default(), fibers: Fibers::default(), out: Vec::new() }

@@ -218,14 +218,15 @@ pub mod internals {
 }
 
 pub use base::error::Error;
+pub use base::process::Process;
 pub use base::profile::Profile;
 pub use insight::audit::{
-    AuditFailure, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockHolder, LockWaiter, Severity,
-    describe_findings,
+    AuditFailure, ClientProcess, Code, EndedHold, Evidence, Finding, JournalRef, KnownLock, LockExplanation,
+    LockHolder, LockSign, LockWaiter, Severity, describe_findings,
 };
 pub use powers::{
-    Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector, Outcome,
-    Pattern, Query, Search, Verdict,
+    Chaos, Child, ClientSelector, EffectOrder, Entry, ExplorationSummary, Fault, NodeInfo, NodeRole, NodeSelector,
+    Outcome, Pattern, Query, Search, Verdict,
 };
 pub use server::{
     AuditGuard, Builder, Exploration, FaultGuard, GateGuard, JournalGuard, NodeStatus, Server, Servers, Space, World,

@@ -543,6 +543,13 @@ pub(crate) fn real_micros() -> i64 {
     machine_micros()
 }
 
+/// Microseconds since the machine started, also those in which it slept.
+#[cfg(target_os = "linux")]
+pub(crate) fn boot_micros() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ pub mod identity;
 pub mod join;
 pub mod log;
 pub mod markdown;
+pub mod process;
 pub mod profile;
 pub mod random;
 pub mod sync;

@@ -81,6 +81,7 @@ fn tell(auditor: &Auditor, mut result: AuditResult, json: bool, notes: Vec<Strin
     let world = WorldFindings {
         space: String::new(),
         findings: auditor.findings().to_vec(),
+        marks: auditor.marks().to_vec(),
         locks: auditor.lock_count(),
         unlisted: auditor.unlisted(),
         missed: 0,

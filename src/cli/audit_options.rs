@@ -15,6 +15,8 @@ pub(super) struct AuditOptions {
     /// Globs of keys that are locks, and of keys that are none.
     pub locks: Vec<Vec<u8>>,
     pub not_locks: Vec<Vec<u8>>,
+    /// Globs of keys with data that must not be lost.
+    pub resources: Vec<Vec<u8>>,
     /// Files with the findings that are allowed.
     pub allow: Vec<PathBuf>,
     pub junit: Option<PathBuf>,
@@ -27,6 +29,7 @@ impl Default for AuditOptions {
             level: Severity::Error,
             locks: Vec::new(),
             not_locks: Vec::new(),
+            resources: Vec::new(),
             allow: Vec::new(),
             junit: None,
             sarif: None,
@@ -35,6 +38,7 @@ impl Default for AuditOptions {
 }
 
 /// A line of an `--allow` file.
+#[derive(Clone)]
 pub(super) struct AllowLine {
     pub allowance: Allowance,
     pub text: String,
@@ -53,6 +57,7 @@ impl AuditOptions {
         Scope {
             locks: self.locks.clone(),
             not_locks: self.not_locks.clone(),
+            resources: self.resources.clone(),
             allowed: allowed.iter().map(|line| line.allowance.clone()).collect(),
             ..Scope::default()
         }

@@ -97,15 +97,8 @@ impl AuditResult {
 
     /// Notes about the audit itself: what it missed, and which allowances were of no use.
     pub fn notes(&self) -> Vec<String> {
-        let missed: u64 = self.worlds.iter().map(|world| world.missed).sum();
-        let unlisted: u64 = self.worlds.iter().map(|world| world.unlisted).sum();
-        let mut notes = Vec::new();
-        if missed > 0 {
-            let entries = if missed == 1 { "1 entry was" } else { &format!("{missed} entries were") };
-            notes.push(format!("{entries} not audited: the journal was full (--journal-size BYTES)"));
-        }
-        if unlisted > 0 {
-            notes.push(format!("{} not told: there are too many", counted(unlisted, "more finding")));
+        let mut notes = self.omissions();
+        if self.unlisted() > 0 {
             return notes;
         }
         let findings = || self.worlds.iter().flat_map(|world| &world.findings);
@@ -116,6 +109,25 @@ impl AuditResult {
             format!("{}: nothing was found that '{code} {keys}' allows", line.location)
         }));
         notes
+    }
+
+    /// What the audit missed, and what it does not tell.
+    pub fn omissions(&self) -> Vec<String> {
+        let missed: u64 = self.worlds.iter().map(|world| world.missed).sum();
+        let unlisted = self.unlisted();
+        let mut notes = Vec::new();
+        if missed > 0 {
+            let entries = if missed == 1 { "1 entry was" } else { &format!("{missed} entries were") };
+            notes.push(format!("{entries} not audited: the journal was full (--journal-size BYTES)"));
+        }
+        if unlisted > 0 {
+            notes.push(format!("{} not told: there are too many", counted(unlisted, "more finding")));
+        }
+        notes
+    }
+
+    fn unlisted(&self) -> u64 {
+        self.worlds.iter().map(|world| world.unlisted).sum()
     }
 
     /// Writes the result files that were asked for.

@@ -36,6 +36,8 @@ pub(super) enum Invocation {
     Report(JournalFiles),
     /// The words that are to be codes of findings; all codes are listed if there are none.
     Explain(Vec<String>),
+    /// A key, and the journals in which it is to be explained why it is taken for a lock, or not.
+    ExplainKey(Vec<u8>, JournalFiles),
     /// Arguments of a subcommand that are not understood, and why.
     UsageError(Subcommand, String),
 }
@@ -63,8 +65,7 @@ const NO_MEMORY_TEST: &str = "redouble does not test memory; use redis-server --
 const NO_SYSTEM_CHECK: &str = "redouble does not check the system; use redis-server --check-system.";
 const NO_DASHES: &str = "-- is missing; flags for the server stand in front of it, the command behind it";
 const NO_INPUT: &str = "no configuration can be read from standard input, because that is the command's";
-const RUN_ONLY: &str = "--report, --strict, --audit, --journal-out and --report-html do not go with it: they are about one \
-                        run";
+const RUN_ONLY: &str = "--report and --strict do not go with it: they are about one run";
 const TEXT_IS_NO_PAGE: &str = "--report-html writes a page: it does not go with --text; -o says where the text goes";
 
 /// Reads the arguments that follow the program's name.
@@ -128,22 +129,35 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
     }
 }
 
+/// Codes of findings, or journals with the key that is to be explained.
 fn parse_explain(arguments: &[OsString]) -> Result<Invocation, String> {
-    let mut arguments = lexopt::Parser::from_args(arguments.iter().cloned());
-    let mut codes = Vec::new();
-    while let Some(argument) = arguments.next().map_err(|error| error_text(&error))? {
-        let name = match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(Subcommand::Explain))),
-            Arg::Short(letter) => format!("-{letter}"),
-            Arg::Long(name) => format!("--{name}"),
-            Arg::Value(code) => {
-                codes.push(code.as_bytes().escape_ascii().to_string());
-                continue;
-            }
-        };
-        return Err(no_such_flag(Subcommand::Explain, &name));
+    let (mut parser, mut words) = (FlagParser::new(Subcommand::Explain, arguments), Vec::new());
+    if parser.read_with_words(&mut words)? {
+        return Ok(Invocation::Help(Some(Subcommand::Explain)));
     }
-    Ok(Invocation::Explain(codes))
+    let options = parser.options;
+    let Some(key) = options.key.clone() else {
+        if options != Options::default() {
+            return Err("--locks and --not-locks are about a key: they go with --key".to_owned());
+        }
+        return Ok(Invocation::Explain(words.iter().map(|code| code.as_bytes().escape_ascii().to_string()).collect()));
+    };
+    let files: Vec<PathBuf> = words.into_iter().map(PathBuf::from).collect();
+    if files.is_empty() {
+        return Err("no journal; as in: redouble explain --key lock:a journal.jsonl".to_owned());
+    }
+    check_files(&files)?;
+    Ok(Invocation::ExplainKey(key, JournalFiles { options, files }))
+}
+
+fn check_files(files: &[PathBuf]) -> Result<(), String> {
+    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+        return Err("standard input (-) can be only one of the journals".to_owned());
+    }
+    if files.len() > usize::from(u16::MAX) {
+        return Err(format!("{} journals; there can be {} at most", files.len(), u16::MAX));
+    }
+    Ok(())
 }
 
 fn no_such_flag(subcommand: Subcommand, name: &str) -> String {
@@ -155,33 +169,16 @@ fn parse_journal_files(
     arguments: &[OsString],
     invocation: fn(JournalFiles) -> Invocation,
 ) -> Result<Invocation, String> {
-    let mut parser = FlagParser::new(subcommand, arguments);
-    let mut files: Vec<PathBuf> = Vec::new();
-    while let Some(argument) = parser.arguments.next().map_err(|error| error_text(&error))? {
-        let name = match argument {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help(Some(subcommand))),
-            Arg::Short(letter) => format!("-{letter}"),
-            Arg::Long(name) => format!("--{name}"),
-            Arg::Value(file) => {
-                files.push(file.into());
-                continue;
-            }
-        };
-        match find_flag(subcommand, &name) {
-            Some(flag) => parser.apply(flag)?,
-            None => return Err(no_such_flag(subcommand, &name)),
-        }
+    let (mut parser, mut words) = (FlagParser::new(subcommand, arguments), Vec::new());
+    if parser.read_with_words(&mut words)? {
+        return Ok(Invocation::Help(Some(subcommand)));
     }
     let options = parser.options;
+    let files: Vec<PathBuf> = words.into_iter().map(PathBuf::from).collect();
     if files.is_empty() {
         return Err(format!("no journal; as in: redouble {} journal.jsonl", subcommand.name()));
     }
-    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
-        return Err("standard input (-) can be only one of the journals".to_owned());
-    }
-    if files.len() > usize::from(u16::MAX) {
-        return Err(format!("{} journals; there can be {} at most", files.len(), u16::MAX));
-    }
+    check_files(&files)?;
     if options.text && options.report_html.is_some() {
         return Err(TEXT_IS_NO_PAGE.to_owned());
     }
@@ -342,6 +339,26 @@ impl FlagParser {
         Self { subcommand, arguments, options: Options::default(), about_audit: None }
     }
 
+    /// Reads flags with words between them. Returns whether help was asked for.
+    fn read_with_words(&mut self, words: &mut Vec<OsString>) -> Result<bool, String> {
+        while let Some(argument) = self.arguments.next().map_err(|error| error_text(&error))? {
+            let name = match argument {
+                Arg::Short('h') | Arg::Long("help") => return Ok(true),
+                Arg::Short(letter) => format!("-{letter}"),
+                Arg::Long(name) => format!("--{name}"),
+                Arg::Value(word) => {
+                    words.push(word);
+                    continue;
+                }
+            };
+            match find_flag(self.subcommand, &name) {
+                Some(flag) => self.apply(flag)?,
+                None => return Err(no_such_flag(self.subcommand, &name)),
+            }
+        }
+        Ok(false)
+    }
+
     /// How many arguments were not read yet.
     fn remaining(&mut self) -> usize {
         self.arguments.try_raw_args().map_or(0, |rest| rest.as_slice().len())
@@ -355,7 +372,7 @@ impl FlagParser {
 
     /// Reads the value of the flag that the parser has just come across, and sets what it says.
     fn apply(&mut self, flag: &'static Flag) -> Result<(), String> {
-        if flag.needs_audit && self.subcommand == Subcommand::Run {
+        if flag.needs_audit && matches!(self.subcommand, Subcommand::Run | Subcommand::Explore) {
             self.about_audit.get_or_insert(flag.name);
         }
         let name = flag.name;

@@ -1,16 +1,21 @@
 //! `redouble explain`: the sections of the page about findings, for those who do not have the page.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::audit_result::print;
+use super::command_line::JournalFiles;
+use super::report::read;
 use super::subcommand::Subcommand;
 use super::terminal::Screen;
 use super::{fail, suggestions};
 use crate::base::error::plain;
 use crate::base::markdown;
 use crate::base::terminal::wrap;
-use crate::insight::audit::{Code, groups, notation};
+use crate::commands;
+use crate::insight::audit::{Code, audit, auditor, groups, notation};
+use crate::powers::Item;
 
 /// How the examples of every explanation are headed.
 const NOTATION: &str = "In the examples:";
@@ -24,6 +29,26 @@ pub(super) fn explain(words: &[String]) -> ExitCode {
         Ok(codes) => explanations(&codes, screen),
         Err(reason) => return fail(Subcommand::Explain, &reason),
     };
+    told(&text)
+}
+
+/// Explains why a key is taken for a lock, or not, in journals; returns the status.
+pub(super) fn explain_key(key: &[u8], JournalFiles { options, files }: JournalFiles) -> ExitCode {
+    let journals: Result<Vec<(u16, Vec<Item>)>, String> =
+        (1..).zip(&files).map(|(number, path)| Ok((number, read(path)?))).collect();
+    let scope = options.audit.scope(&[]);
+    match journals {
+        Ok(journals) => {
+            let auditor = audit(journals, auditor(scope, commands::table_of_every_profile()));
+            let texts: Vec<String> = auditor.explain_key(key).iter().map(ToString::to_string).collect();
+            told(&texts.join("\n"))
+        }
+        Err(reason) => fail(Subcommand::Explain, &reason),
+    }
+}
+
+/// Prints a text; returns the status.
+fn told(text: &str) -> ExitCode {
     match print(text.as_bytes()) {
         // A reader that has gone, such as `head`, has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -39,6 +64,7 @@ fn code_of(word: &str) -> Result<Code, String> {
     Code::ALL.iter().copied().find(|code| letters(code.name()) == letters(word)).ok_or_else(|| {
         let hint = match suggestions::code_like(word) {
             Some(name) => format!("did you mean {name}?"),
+            None if Path::new(word).is_file() => format!("redouble explain --key KEY {word} explains a key"),
             None => "redouble explain lists all".to_owned(),
         };
         format!("there is no finding '{word}'; {hint}")
@@ -58,7 +84,7 @@ fn list(screen: Screen) -> String {
         }
         text.push('\n');
     }
-    text + "redouble explain CODE tells more.\n"
+    text + "redouble explain CODE tells more; redouble explain --key KEY journal.jsonl, why a key is taken for a lock.\n"
 }
 
 fn explanations(codes: &[Code], screen: Screen) -> String {

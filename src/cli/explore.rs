@@ -11,13 +11,18 @@ use std::task::Poll;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::audit::STATUS_FOUND;
+use super::audit_result::AuditResult;
 use super::child::{child_command, shell_status, signal_status};
 use super::command_line::CommandRun;
 use super::environment::environment;
 use super::progress::Progress;
+use super::run::numbered_instances;
+use super::run_results::RunResults;
 use super::serve::raise_file_limit;
 use super::signals::ForwardedSignals;
 use super::subcommand::Subcommand;
+use super::terminal::Screen;
 use super::{Program, fail, print_error, print_note, shell_quoted};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -41,17 +46,25 @@ enum RunEnd {
 
 impl Program {
     /// Explores the orders of a test; returns the status of the first run that fails.
-    pub(super) fn explore(self, explore: &CommandRun) -> ExitCode {
+    pub(super) fn explore(self, explore: CommandRun) -> ExitCode {
         match self.try_explore(explore) {
             Ok(status) => ExitCode::from(status),
             Err(reason) => fail(Subcommand::Explore, &reason),
         }
     }
 
-    fn try_explore(&self, explore: &CommandRun) -> Result<u8, String> {
-        let options = &explore.options;
+    fn try_explore(&self, mut explore: CommandRun) -> Result<u8, String> {
         let directory = std::env::current_dir().map_err(|error| plain(&error))?;
+        let results = RunResults::prepare(&explore.options)?;
+        if let Some(audit) = &results.audit {
+            explore.config.flag_lines.extend(audit.directives());
+        }
+        let explore = &explore;
+        let options = &explore.options;
         let (config, profile, log) = self.prepare_server(Subcommand::Explore, explore)?;
+        if results.needs_journal() {
+            config.assign("journal", "yes");
+        }
         let seeds = config.paths("load");
         if config.number::<usize>("instances") > 1 {
             return Err("--instances does not go with it: the clients of one server are let through in turn".into());
@@ -73,34 +86,45 @@ impl Program {
         let mut status = 0;
         let mut has_ended_early = false;
         let mut failures = 0;
+        // Of the last run, as long as none has failed.
+        let mut audit_of_run = None;
+        let numbered = numbered_instances(&servers);
         let mut progress = options.replay.is_none().then(|| Progress::new(options.verbose));
         while let Some(number) = exploration.next().map_err(|error| error.to_string())? {
             if let Some(progress) = &mut progress {
                 progress.update(number - 1, failures, exploration.left());
             }
+            // What was found in the run before belongs to that run.
+            numbered.iter().for_each(|(_, instance)| instance.audit.forget_past());
             let output =
                 Output::new(options.verbose).map_err(|error| format!("no file for output: {}", plain(&error)))?;
             let run = OneRun { explore, variables: &variables, directory: &directory, output: &output };
             let end = events.block_on(run.run(&mut signals))?;
             exploration.wait_for_goodbyes().map_err(|error| error.to_string())?;
-            if !matches!(end, RunEnd::Exited(status) if status.success())
-                && let Some(progress) = &mut progress
-            {
+            let audit = results.audit_run(&numbered);
+            let misuse = audit.as_ref().and_then(AuditResult::failure).map(|found| format!("{found} (--audit)"));
+            let passes = matches!(end, RunEnd::Exited(status) if status.success()) && misuse.is_none();
+            if let Some(progress) = progress.as_mut().filter(|_| !passes) {
                 progress.erase();
             }
-            let (what, failed) = match end {
+            let (mut what, failed) = match end {
                 RunEnd::Interrupted(signal) => {
                     say(&format!("ended by a signal in run {number}"));
                     return Ok(signal_status(signal));
                 }
-                RunEnd::Exited(status) if status.success() => {
+                RunEnd::Exited(_) if passes => {
+                    if failures == 0 {
+                        audit_of_run = audit;
+                    }
                     if options.replay.is_some() {
                         say(&format!("the order passes{}", strayed_text(&exploration)));
                         show_order(&exploration);
+                        results.write_run(&numbered, audit_of_run)?;
                         return Ok(0);
                     }
                     continue;
                 }
+                RunEnd::Exited(status) if status.success() => (String::new(), STATUS_FOUND),
                 RunEnd::Exited(status)
                     if is_no_command(status) && exploration.order().is_ok_and(|order| order.is_empty()) =>
                 {
@@ -110,12 +134,24 @@ impl Program {
                 RunEnd::Exited(status) => (status.to_string(), shell_status(status)),
                 RunEnd::TimedOut => (format!("not done after {}", spell_duration(options.limit)), STATUS_TIMED_OUT),
             };
+            what = [Some(what).filter(|what| !what.is_empty()), misuse]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", and ");
             failures += 1;
             let token = exploration.fail().map_err(|error| error.to_string())?;
             output.show();
             say(&format!("order {number} fails: {what}{}", strayed_text(&exploration)));
             show_order(&exploration);
+            if let Some(audit) = &audit {
+                audit.print(Subcommand::Explore, Screen::stderr());
+                audit.omissions().iter().for_each(|line| say(line));
+            }
             say(&format!("replay: {}", self.replay_line(explore, &token)));
+            if failures == 1 {
+                results.write_run(&numbered, audit)?;
+            }
             status = if status == 0 { failed } else { status };
             if !options.keep_going || options.replay.is_some() {
                 has_ended_early = true;
@@ -123,6 +159,15 @@ impl Program {
             }
         }
         drop(progress);
+        if failures == 0 {
+            if let Some(audit) = audit_of_run {
+                audit.write_files()?;
+            }
+            let files = results.files_of_a_failure();
+            if !files.is_empty() {
+                say(&format!("no order failed, so nothing was written to {}", files.join(" and ")));
+            }
+        }
         let summary = exploration.stop().map_err(|error| error.to_string())?;
         if summary.turns == 0 && !has_ended_early {
             return Err(
@@ -249,10 +294,12 @@ fn strayed_text(exploration: &Exploration) -> String {
 
 fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
     let ExplorationSummary { runs, random, repeated, failed, skipped, turns, clients, strayed, too_long, .. } = summary;
+    let ExplorationSummary { polls, endless, dropped, .. } = summary;
     let mut text = format!(
         "{}, {failed} failed; up to {clients} clients and {turns} commands; {}",
         counted(*runs, "run"),
         match (summary.is_complete, has_ended_early) {
+            (true, _) if *polls > 0 => "these are all orders but for repetitions",
             (true, _) => "these are all orders",
             (false, true) => "ended at the first failure",
             (false, false) => "not all orders",
@@ -266,6 +313,9 @@ fn summary_text(summary: &ExplorationSummary, has_ended_early: bool) -> String {
     add(*random, "run", "in random orders");
     add(*repeated, "run", "differed from others only in commands that commute");
     add(*skipped, "choice", "left out, equal to others but for commands that commute");
+    add(*polls, "choice", "left out, in which a client repeats a refused command and nothing has changed (--polls)");
+    add(*dropped, "choice", "left out, because there are too many to remember");
+    add(*endless, "run", "in which clients repeated refused commands without end, and nothing else could happen");
     add(*too_long, "run", "had more commands or clients than can be explored");
     if let Some(how) = summary.how.as_ref().filter(|_| *strayed > 0) {
         add(

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::audit_options::AuditOptions;
 use super::environment::Variable;
-use super::subcommand::Subcommand::{self, Audit, Explore, Record, Report, Run};
+use super::subcommand::Subcommand::{self, Audit, Explain, Explore, Record, Report, Run};
 use crate::base::duration::parse_duration;
 use crate::clients::config::parse_memory;
 use crate::insight::audit::Severity;
 use crate::insight::recording::ValueMode;
-use crate::powers::Search;
+use crate::powers::{Chaos, Search};
 
 /// One flag, for one or several subcommands.
 pub(super) struct Flag {
@@ -24,7 +24,7 @@ pub(super) struct Flag {
     pub subcommands: &'static [Subcommand],
     pub takes: Takes,
     pub help: &'static str,
-    /// Whether `redouble run` refuses the flag without `--audit`.
+    /// Whether `redouble run` and `explore` refuse the flag without `--audit`.
     pub needs_audit: bool,
     /// Whether the command line that replays an order repeats the flag.
     pub is_replayed: bool,
@@ -56,7 +56,7 @@ pub(super) struct Options {
     pub strict: bool,
     /// `--env`: further variables by which the command finds its servers.
     pub variables: Vec<Variable>,
-    /// `--audit` of `redouble run`: audit what is done to locks.
+    /// `--audit` of `redouble run` and `explore`: audit what is done to locks.
     pub audits: bool,
     pub audit: AuditOptions,
     pub journal_out: Option<PathBuf>,
@@ -69,6 +69,9 @@ pub(super) struct Options {
     pub verbose: bool,
     /// How long one run may take, in real time.
     pub limit: Duration,
+
+    /// `--key`: what is to be explained.
+    pub key: Option<Vec<u8>>,
 
     pub json: bool,
     /// `--same-server`: the journals are those of several fronts before one server.
@@ -106,6 +109,7 @@ impl Default for Options {
             keep_going: false,
             verbose: false,
             limit: Duration::from_secs(60),
+            key: None,
             json: false,
             same_server: false,
             clock_error: None,
@@ -123,6 +127,8 @@ impl Default for Options {
 const A_NUMBER: &str = "a number";
 const A_DURATION: &str = "a duration such as 20ms or 1.5s";
 const A_VARIABLE: &str = "NAME, or NAME=FORMAT with {url}, {urls}, {host}, {port}, {address}, {ca}, {cert} or {key}";
+const CHAOS_KINDS: &str = "expiry, lost-reply, crash or pause, or several with commas and no spaces, each with = and a number \
+                           from 1 to 100 if it may happen more than once";
 const A_LEVEL: &str = "error or warn";
 
 /// All flags, in the order in which the help texts list them.
@@ -146,45 +152,58 @@ pub(super) static FLAGS: &[Flag] = &[
     ),
     switch("--strict", &[Run], |options| options.strict = true)
         .help("fails with status 1 if there are any of the last three, or nobody connected"),
-    optional_level("--audit", &[Run], |options, level| {
-        options.audits = true;
-        options.audit.level = level.unwrap_or(options.audit.level);
-    })
-    .help(
+    optional_level("--audit", &[Run], audit).help(
         "says on standard error which locks were misused, and by which commands; fails with status 3 for errors, and \
          with --audit=warn for warnings, too",
+    ),
+    optional_level("--audit", &[Explore], audit).replayed().help(
+        "an order in which a lock was misused fails, with status 3 if the test has passed; --audit=warn does the same for \
+         warnings",
     ),
     value("--audit", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value)))
         .help("how bad a finding must be to fail: error (the default) or warn; --level LEVEL says the same"),
     value("--level", &[Audit], "LEVEL", A_LEVEL, |options, value| set(&mut options.audit.level, level(value))),
-    value("--locks", &[Run, Audit, Report], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
+    value("--key", &[Explain], "KEY", "a key, as in --key lock:a", |options, value| {
+        set_some(&mut options.key, bytes(value))
+    })
+    .help("why this key is taken for a lock in the journals that are named, or why not"),
+    value("--locks", &[Run, Explore, Audit, Report, Explain], "GLOB", "a glob, as in --locks 'lock:*'", |options, value| {
         push(&mut options.audit.locks, bytes(value))
     })
     .about_audit()
+    .replayed()
     .help("keys that are locks whatever is done with them; can be said more than once"),
-    value("--not-locks", &[Run, Audit, Report], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
+    value("--not-locks", &[Run, Explore, Audit, Report, Explain], "GLOB", "a glob, as in --not-locks 'cache:*'", |options, value| {
         push(&mut options.audit.not_locks, bytes(value))
     })
     .about_audit()
+    .replayed()
     .help("keys that are none; can be said more than once"),
+    value("--resources", &[Run, Explore, Audit, Report], "GLOB", "a glob, as in --resources 'account:*'", |options, value| {
+        push(&mut options.audit.resources, bytes(value))
+    })
+    .about_audit()
+    .replayed()
+    .help("keys with data that must not be lost; can be said more than once"),
     value(
         "--allow",
-        &[Run, Audit, Report],
+        &[Run, Explore, Audit, Report],
         "FILE",
         "a file with a line CODE GLOB REASON for each kind of finding",
         |options, value| push(&mut options.audit.allow, path(value)),
     )
     .about_audit()
+    .replayed()
     .help(
         "findings that are known and accepted: a line CODE GLOB REASON each, where the code * stands for every kind; \
          empty lines and those that begin with # are passed over",
     ),
-    value("--junit", &[Run, Audit], "PATH", "a file, as in --junit audit.xml", |options, value| {
+    value("--junit", &[Run, Explore, Audit], "PATH", "a file, as in --junit audit.xml", |options, value| {
         set_some(&mut options.audit.junit, path(value))
     })
     .about_audit()
     .help("the findings as JUnit XML"),
-    value("--sarif", &[Run, Audit], "PATH", "a file, as in --sarif audit.sarif", |options, value| {
+    value("--sarif", &[Run, Explore, Audit], "PATH", "a file, as in --sarif audit.sarif", |options, value| {
         set_some(&mut options.audit.sarif, path(value))
     })
     .about_audit()
@@ -202,6 +221,10 @@ pub(super) static FLAGS: &[Flag] = &[
         set_some(&mut options.journal_out, path(value))
     })
     .help("every command that came, as lines of JSON, for redouble audit and redouble report"),
+    value("--journal-out", &[Explore], "PATH", "a file, as in --journal-out journal.jsonl", |options, value| {
+        set_some(&mut options.journal_out, path(value))
+    })
+    .help("every command of the first order that fails, as lines of JSON"),
     value("-o", &[Report], "PATH", "a file, as in -o report.html", |options, value| {
         set_some(&mut options.output, path(value))
     })
@@ -236,6 +259,10 @@ pub(super) static FLAGS: &[Flag] = &[
         set_some(&mut options.report_html, path(value))
     })
     .help("a page with a picture of who held which lock when"),
+    value("--report-html", &[Explore], "PATH", "a file, as in --report-html report.html", |options, value| {
+        set_some(&mut options.report_html, path(value))
+    })
+    .help("a page with a picture of the first order that fails: who held which lock when"),
     switch("--text", &[Report], |options| options.text = true)
         .help("tells the same story as text, on standard output without -o"),
     value("--runs", &[Explore], "N", A_NUMBER, |options, value| search(options, number(value), Search::runs))
@@ -261,6 +288,22 @@ pub(super) static FLAGS: &[Flag] = &[
     .help("waits for so many clients before the first turn"),
     switch("--every-order", &[Explore], |options| options.search = std::mem::take(&mut options.search).every_order())
         .help("also tries orders that differ only in commands that commute"),
+    value("--chaos", &[Explore], "KINDS", CHAOS_KINDS, |options, value| {
+        let chaos = Chaos::parse(value.as_bytes()).ok_or(BadValue);
+        search(options, chaos, Search::chaos)
+    })
+    .replayed()
+    .help(
+        "what else may happen between commands: expiry (the clock goes past the deadline of a key), lost-reply, crash, pause (a \
+         client stands still until nothing else can move); one or several with commas, each at most once in a run, or as often \
+         as it says: --chaos expiry,pause=2",
+    ),
+    value("--polls", &[Explore], "N", A_NUMBER, |options, value| {
+        let polls = number(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        search(options, polls, Search::polls)
+    })
+    .replayed()
+    .help("how often a client repeats a refused command before the others go on, while nothing has changed (1)"),
     value("--replay", &[Explore], "TOKEN", "the token of an order", |options, value| {
         set_some(&mut options.replay, text(value))
     })
@@ -327,6 +370,11 @@ pub(super) fn find_flag(subcommand: Subcommand, name: &str) -> Option<&'static F
     flags_of(subcommand).find(|flag| flag.name == name)
 }
 
+fn audit(options: &mut Options, level: Option<Severity>) {
+    options.audits = true;
+    options.audit.level = level.unwrap_or(options.audit.level);
+}
+
 fn set<T>(field: &mut T, value: Result<T, BadValue>) -> Result<(), BadValue> {
     *field = value?;
     Ok(())
@@ -387,7 +435,6 @@ fn path(value: &OsStr) -> Result<PathBuf, BadValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::subcommand::Subcommand::Explain;
 
     #[test]
     fn the_page_of_a_subcommand_names_all_its_flags() {

@@ -62,8 +62,11 @@ Most used:
                         (REDOUBLE AUDIT); keeps a journal, too
   --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
                         keys that are none
+  --resources GLOB      keys with data that must not be lost
   --audit-allow 'CODE GLOB REASON'
                         a finding that is known; may be given more than once
+  --identify-clients machine|children|no
+                        whose processes to look up, to tell clients apart
   --no-control          without the test powers: no REDOUBLE commands
   --gate-timeout DURATION
                         the longest a gate holds a command; 1m by default, 0: for ever
@@ -131,10 +134,12 @@ shows it. The status is 0 whatever was found, 1 if there is no report.
 
 const EXPLAIN: &str = "  \
   CODE is what a finding begins with, such as two-holders. Without one, all codes are
-  listed.
+  listed. FILE is a journal, as for redouble audit.
 
 It tells what is wrong and why it matters, with an example; when the auditor reports it
-and when it does not; and what to do instead. The status is 2 if there is no such code.
+and when it does not; and what to do instead. Of a key it tells what was seen that
+speaks for a lock, by which commands, and how to say that it is otherwise. The status
+is 2 if there is no such code, or a journal cannot be read.
 ";
 
 const VALUES: &str = "  \
@@ -203,7 +208,7 @@ fn usage(subcommand: Subcommand) -> String {
         Subcommand::Run | Subcommand::Explore => "[FLAGS] -- COMMAND [ARGUMENTS]",
         Subcommand::Record => "--upstream URL -o FILE [FLAGS] [-- COMMAND [ARGUMENTS]]",
         Subcommand::Audit | Subcommand::Report => "[FLAGS] FILE ...",
-        Subcommand::Explain => "[CODE ...]",
+        Subcommand::Explain => "[CODE ...] | --key KEY [FLAGS] FILE ...",
     };
     format!("redouble {} {arguments}", subcommand.name())
 }
@@ -231,9 +236,10 @@ fn summary(subcommand: Subcommand) -> (&'static str, &'static str) {
             "Draws what journals tell of locks: who held which when, and what was done wrong.",
             "draws what exported journals tell of locks",
         ),
-        Subcommand::Explain => {
-            ("Explains the findings of the lock auditor, each by its code.", "explains a finding of the lock auditor")
-        }
+        Subcommand::Explain => (
+            "Explains findings of the lock auditor, and why a key is taken for a lock.",
+            "explains a finding of the lock auditor, or a key",
+        ),
     }
 }
 

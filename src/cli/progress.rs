@@ -81,6 +81,7 @@ fn text(tried: u64, failed: u64, left: Option<OrdersLeft>, time: Duration) -> St
         Some(OrdersLeft::Exactly(left)) => text.push_str(&format!(", {left} left")),
         Some(OrdersLeft::About(left)) => text.push_str(&format!(", about {left} left")),
         Some(OrdersLeft::AtMost(left)) => text.push_str(&format!(", at most {left} left")),
+        Some(OrdersLeft::AtLeast(left)) => text.push_str(&format!(", at least {left} left")),
         None => {}
     }
     let seconds = time.as_secs_f64();

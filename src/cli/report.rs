@@ -72,7 +72,7 @@ fn try_report(JournalFiles { options, files }: JournalFiles) -> Result<ExitCode,
 }
 
 /// All entries of a journal.
-fn read(path: &Path) -> Result<Vec<Item>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     let (name, result) = if path.as_os_str() == "-" {
         ("standard input".to_owned(), read_all(io::stdin().lock(), &mut items))

@@ -1,4 +1,4 @@
-//! `--audit` of `redouble run`: the servers audit while the command runs, and are asked at the end.
+//! `--audit` of `redouble run` and `explore`: the servers audit while the command runs, and are asked at the end.
 
 use std::sync::Arc;
 
@@ -37,12 +37,13 @@ impl RunAudit {
         let mut push = |name: &[u8], value: &[u8]| lines.extend([b"\n", name, b" ", &*quote(value)].concat());
         self.options.locks.iter().for_each(|glob| push(b"locks", glob));
         self.options.not_locks.iter().for_each(|glob| push(b"not-locks", glob));
+        self.options.resources.iter().for_each(|glob| push(b"resources", glob));
         self.allowed.iter().for_each(|line| push(b"audit-allow", line.text.as_bytes()));
         lines
     }
 
-    /// Ends the audit of the servers.
-    pub fn finish(self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
+    /// What the audit of the servers has found since they began, or since it forgot what was before.
+    pub fn finish(&self, servers: &[NumberedInstance], journals: Vec<JournalFile>) -> AuditResult {
         let mut audits: Vec<(String, &Arc<LiveAudit>)> = Vec::new();
         for (_, instance) in servers {
             // Servers that were started together share one audit.
@@ -50,8 +51,11 @@ impl RunAudit {
                 audits.push((space_of(instance), &instance.audit));
             }
         }
-        let worlds = audits.into_iter().map(|(space, audit)| findings_of(space, audit)).collect();
-        AuditResult { worlds, allowed: self.allowed, options: self.options, journals }
+        let dropped = audits.iter().flat_map(|(_, audit)| audit.dropped_spaces());
+        let dropped = dropped.map(|(space, conclusion)| (String::from_utf8_lossy(&space).into_owned(), conclusion));
+        let running = audits.iter().map(|(space, audit)| (space.clone(), audit.conclusion()));
+        let worlds = running.chain(dropped).map(|(space, conclusion)| findings_of(space, conclusion)).collect();
+        AuditResult { worlds, allowed: self.allowed.clone(), options: self.options.clone(), journals }
     }
 }
 
@@ -60,7 +64,7 @@ pub(super) fn space_of(instance: &Instance) -> String {
     String::from_utf8_lossy(&instance.space).into_owned()
 }
 
-fn findings_of(space: String, audit: &LiveAudit) -> WorldFindings {
-    let AuditConclusion { findings, locks, unlisted, missed } = audit.conclusion();
-    WorldFindings { space, findings, locks, unlisted, missed }
+fn findings_of(space: String, conclusion: AuditConclusion) -> WorldFindings {
+    let AuditConclusion { findings, marks, locks, unlisted, missed } = conclusion;
+    WorldFindings { space, findings, marks, locks, unlisted, missed }
 }

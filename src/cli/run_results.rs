@@ -1,11 +1,12 @@
-//! What `redouble run` says and writes when its command has ended: the summary, the audit, the journals, the pages.
+//! What `redouble run` says and writes when its command has ended, and `redouble explore` about one order: the summary, the
+//! audit, the journals, the pages.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::audit::STATUS_FOUND;
-use super::audit_result::{JournalFile, LineIndex, real_time_of, seq_of};
+use super::audit_result::{AuditResult, JournalFile, LineIndex, real_time_of, seq_of};
 use super::flags::Options;
 use super::outputs::{self, cannot, prepare};
 use super::run_audit::{NumberedInstance, RunAudit, space_of};
@@ -88,20 +89,25 @@ impl RunResults {
         }
     }
 
-    /// Writes the journals and the pages, says what the audit has found, and writes its files.
-    fn finish_audit(self, servers: &[NumberedInstance]) -> Result<u8, String> {
-        let journals = self.journal.map(|path| write_journals(&path, servers)).transpose();
-        let (journals, journals_written) = match journals {
+    fn write_journals(&self, servers: &[NumberedInstance]) -> (Vec<JournalFile>, Result<(), String>) {
+        match self.journal.as_ref().map(|path| write_journals(path, servers)).transpose() {
             Ok(journals) => (journals.unwrap_or_default(), Ok(())),
             Err(reason) => (Vec::new(), Err(reason)),
-        };
-        let pages_written = self.page.map_or(Ok(()), |path| {
-            let scope = self.audit.as_ref().map(RunAudit::scope).unwrap_or_default();
-            write_pages(&path, servers, &scope)
-        });
+        }
+    }
+
+    fn write_pages(&self, servers: &[NumberedInstance]) -> Result<(), String> {
+        let scope = self.audit.as_ref().map(RunAudit::scope).unwrap_or_default();
+        self.page.as_ref().map_or(Ok(()), |path| write_pages(path, servers, &scope))
+    }
+
+    /// Writes the journals and the pages, says what the audit has found, and writes its files.
+    fn finish_audit(self, servers: &[NumberedInstance]) -> Result<u8, String> {
+        let (journals, journals_written) = self.write_journals(servers);
+        let pages_written = self.write_pages(servers);
         let mut status = 0;
         let mut audit_written = Ok(());
-        if let Some(audit) = self.audit {
+        if let Some(audit) = &self.audit {
             let result = audit.finish(servers, journals);
             result.print(Subcommand::Run, Screen::stderr());
             result.notes().iter().for_each(|line| say(line));
@@ -113,6 +119,28 @@ impl RunResults {
             audit_written = result.write_files();
         }
         journals_written.and(audit_written).and(pages_written).map(|()| status)
+    }
+}
+
+/// What an exploration asks of a single run.
+impl RunResults {
+    /// The audit of a run, if there is one. It knows nothing of earlier runs.
+    pub fn audit_run(&self, servers: &[NumberedInstance]) -> Option<AuditResult> {
+        self.audit.as_ref().map(|audit| audit.finish(servers, Vec::new()))
+    }
+
+    /// Writes the journal, the page and the audit's files of a run.
+    pub fn write_run(&self, servers: &[NumberedInstance], audit: Option<AuditResult>) -> Result<(), String> {
+        let (journals, journals_written) = self.write_journals(servers);
+        let pages_written = self.write_pages(servers);
+        let audit_written = audit.map_or(Ok(()), |audit| AuditResult { journals, ..audit }.write_files());
+        journals_written.and(audit_written).and(pages_written)
+    }
+
+    /// The names of the files that only an order that fails has.
+    pub fn files_of_a_failure(&self) -> Vec<String> {
+        let journal = self.journal.as_ref().map(|path| &path.absolute);
+        journal.into_iter().chain(&self.page).map(|path| path.display().to_string()).collect()
     }
 }
 

@@ -35,6 +35,7 @@ use crate::clients::acl::{self, Acl};
 use crate::clients::config::{Config, Settings};
 use crate::clients::deployment::Deployment;
 use crate::clients::fleet::Fleet;
+use crate::clients::identification::Identification;
 use crate::clients::latency::LatencyMonitor;
 use crate::clients::pubsub::PubSub;
 use crate::clients::rates::Rates;
@@ -48,6 +49,7 @@ use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
 use debug_sleep::DebugSleep;
 use debug_switches::DebugSwitches;
+pub use journal::LONGEST_MARK;
 use memory::EvictionProgress;
 use monitors::Monitors;
 pub use nodes::NodeView;
@@ -99,6 +101,8 @@ pub struct Instance {
     pub number: u16,
     /// The audit that they share.
     pub audit: Arc<LiveAudit>,
+    /// Looks up the processes of clients, for all servers of this process.
+    identification: Arc<Identification>,
     pub tracking: Tracking,
     pub stats: Stats,
     pub slow_log: CommandLog,
@@ -162,6 +166,7 @@ impl Instance {
             control: Arc::default(),
             number: 1,
             audit: Arc::default(),
+            identification: Arc::default(),
             tracking: Tracking::default(),
             stats: Stats::default(),
             slow_log: CommandLog::default(),
@@ -191,8 +196,8 @@ impl Instance {
         instance
     }
 
-    /// Another server of the same process, with the same settings. The two share the audit, the log, the shutdown and the count of panics, and
-    /// nothing else.
+    /// Another server of the same process, with the same settings. The two share the audit, the log, the shutdown, the count of panics and the
+    /// search for processes, and nothing else.
     pub fn sibling(&self, number: u16) -> Self {
         let clock = Arc::new(Clock::new());
         let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
@@ -207,12 +212,12 @@ impl Instance {
         if let Some(port) = self.identity.port.get() {
             let _ = space.identity.port.set(*port);
         }
-        let audit = Arc::new(self.audit.another());
+        let audit = Arc::new(self.audit.of_space());
         let space = Self { space: name.into(), clients: Clients::beside(&self.clients), audit, ..space };
         if let Some(feed) = self.control.journal.feed() {
             space.control.journal.set_feed(feed.of_space(name));
         }
-        space.reset_journal();
+        space.reset_journal(space.audit.judge(space.number));
         space
     }
 
@@ -221,6 +226,7 @@ impl Instance {
         Self {
             log: Arc::clone(&self.log),
             created_files: Arc::clone(&self.created_files),
+            identification: Arc::clone(&self.identification),
             acl: self.acl.copy(),
             shutdown: Arc::clone(&self.shutdown),
             panics: Arc::clone(&self.panics),

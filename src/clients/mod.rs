@@ -10,6 +10,7 @@ pub mod config;
 pub mod deployment;
 pub mod fleet;
 pub mod histogram;
+pub mod identification;
 pub mod instance;
 pub mod latency;
 pub mod pubsub;

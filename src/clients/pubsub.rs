@@ -316,7 +316,7 @@ mod tests {
     use crate::clients::session::Peer;
 
     fn client(id: u64) -> Arc<Client> {
-        Arc::new(Client::new(id, Peer::Unix { path: "".into() }, 0, 0))
+        Arc::new(Client::new(id, Peer::Unix { path: "".into(), pid: None }, 0, 0))
     }
 
     fn own_output(client: &Client) -> String {

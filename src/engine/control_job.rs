@@ -55,6 +55,7 @@ impl Engine {
                     let _ = self.instance.stop_exploring();
                 }
                 self.reset_everything().await?;
+                self.stop_explored_clock();
             }
             ControlJob::ResetForRun => self.reset_everything().await?,
             ControlJob::BeginRun => self.begin_run().await?,
@@ -80,7 +81,7 @@ impl Engine {
 
     /// Moves the clock, and stops at every deadline on the way until everything due there has happened. The clock is
     /// frozen meanwhile, so that a resumed command sees the deadline as the time.
-    async fn move_clock(&self, to: i64) {
+    pub(super) async fn move_clock(&self, to: i64) {
         let clock = &self.instance.clock;
         let to = to.clamp(0, MAX_MICROS);
         self.record_clock_move(to);

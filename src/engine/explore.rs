@@ -5,16 +5,24 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
+use super::control_job::in_micros;
 use super::{Engine, is_exec, keys, transaction};
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, MAX_MICROS, Millis, Pace};
 use crate::base::error::CommandError;
 use crate::clients::session::Session;
-use crate::powers::{Footprint, Hook, NextTurn, Permit, RacerState, RacingCommand};
+use crate::powers::{
+    Action, Deadlines, Footprint, Hold, Hook, NextTurn, Permit, RacerState, RacingCommand, Rule, RunId, Verdict,
+};
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
 
+/// What the journal calls what happens to commands in an exploration.
+const LOST_REPLY: &str = "lost-reply";
+const CRASH: &str = "crash";
+
 impl Engine {
-    /// Parks a command until its turn, if an exploration is running.
+    /// Parks a command until its turn, if an exploration is running. The connection of a client that counts as dead is
+    /// closed instead.
     pub(super) fn hold_for_turn(
         &self,
         session: &mut Session,
@@ -29,10 +37,32 @@ impl Engine {
             return None;
         }
         let footprint = self.footprint(session, spec, words);
-        let command = RacingCommand { parked: self.parked_command(session, words), name: spec.name, footprint };
-        let permit = self.instance.control.explorer.hold(command)?;
-        session.in_flight.hooks.iter_mut().for_each(|hooks| hooks.is_explored = true);
-        Some(permit)
+        let writes = footprint.writes();
+        let command = RacingCommand { parked: self.parked_command(session, words), name: spec.name, footprint, writes };
+        let hold = self.instance.control.explorer.hold(command);
+        let hooks = session.in_flight.hooks.as_mut()?;
+        match hold {
+            Hold::Pass => None,
+            Hold::Park(permit) => {
+                hooks.is_explored = true;
+                Some(permit)
+            }
+            Hold::Refuse => {
+                hooks.rule = Some(Rule::of_one_command(CRASH, Verdict::CloseBefore));
+                None
+            }
+        }
+    }
+
+    /// Sets what the explorer does to a command beside giving it its turn.
+    pub(super) fn meet_fate(&self, session: &mut Session) {
+        let Some(hooks) = session.in_flight.hooks.as_mut().filter(|hooks| hooks.is_explored) else { return };
+        let rule = match self.instance.control.explorer.take_fate(session.client.id()) {
+            Action::LostReply => Rule::of_one_command(LOST_REPLY, Verdict::CloseAfter),
+            Action::Crash => Rule::of_one_command(CRASH, Verdict::CloseBefore),
+            Action::Run | Action::Pause | Action::Expiry | Action::TimePasses => return,
+        };
+        hooks.rule = Some(rule);
     }
 
     /// The keys that a command may read and write.
@@ -68,9 +98,38 @@ impl Engine {
         Ok(())
     }
 
+    /// Stops the clock, if it goes on only for the explorer.
+    pub(super) fn stop_explored_clock(&self) {
+        if self.instance.control.explorer.owns_clock() && self.backend.upstream().is_none() {
+            self.instance.clock.set_auto(None);
+            self.instance.clock.set_pace(Pace::Frozen);
+        }
+    }
+
+    /// The deadlines of a server whose clock goes on only for the explorer.
+    fn deadlines(&self) -> Option<Deadlines> {
+        if self.backend.upstream().is_some() {
+            return None;
+        }
+        let now = self.instance.clock.millis();
+        let end = |(deadline, key): (Millis, Vec<u8>)| (deadline.saturating_add(1), key);
+        let key = self.instance.keyspace.next_expiry(now).map(end).filter(|(end, _)| *end <= MAX_MICROS / 1000);
+        let wait = self.next_deadline().filter(|deadline| *deadline > now);
+        Some(Deadlines { now, key, wait })
+    }
+
+    /// Moves the clock in a run that has not ended.
+    async fn move_clock_in_run(&self, to: Millis, run: RunId) {
+        let _turn = self.control_jobs.lock().await;
+        if self.instance.control.explorer.is_in_run(run) {
+            self.move_clock(in_micros(to)).await;
+        }
+    }
+
     /// Begins the next chosen run. Must be called on an event loop, which gives the turns from now on.
     pub fn arm_run(self: &Arc<Self>) {
         self.instance.active_hooks.arm(Hook::Explore);
+        self.stop_explored_clock();
         if !self.instance.control.explorer.arm() {
             // The exploration was stopped during the reset.
             self.instance.active_hooks.disarm(Hook::Explore);
@@ -88,7 +147,7 @@ impl Engine {
             Some(client) if client.seen().blocked.load(Ordering::Relaxed) => RacerState::Blocked,
             Some(_) => RacerState::Idle,
         };
-        instance.control.explorer.next_turn(waker, state, &instance.clock)
+        instance.control.explorer.next_turn(waker, state, || self.deadlines(), &instance.clock)
     }
 }
 
@@ -100,7 +159,8 @@ async fn give_turns(engine: Weak<Engine>) {
             loop {
                 let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
                 match engine.look(cx.waker()) {
-                    NextTurn::Granted => return Poll::Ready(Some(engine)),
+                    NextTurn::Granted => return Poll::Ready(Some((engine, None))),
+                    NextTurn::MoveClock(to, run) => return Poll::Ready(Some((engine, Some((to, run))))),
                     NextTurn::Over => return Poll::Ready(None),
                     NextTurn::Wait(None) => return Poll::Pending,
                     NextTurn::Wait(Some(duration)) => {
@@ -112,7 +172,10 @@ async fn give_turns(engine: Weak<Engine>) {
                 }
             }
         });
-        let Some(engine) = went.await else { return };
+        let Some((engine, move_to)) = went.await else { return };
+        if let Some((to, run)) = move_to {
+            engine.move_clock_in_run(to, run).await;
+        }
         engine.instance.clock.wait_until_quiescent().await;
         engine.instance.control.explorer.turn_is_over();
     }

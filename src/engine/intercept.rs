@@ -119,6 +119,7 @@ impl Engine {
                 }
                 Stage::Running => {
                     let Some(Request { resolved, words }) = request.take() else { return ran.flow };
+                    self.meet_fate(session);
                     let exec = resolved.as_ref().is_ok_and(|resolved| is_exec(resolved.row.spec));
                     ran.start = out.len();
                     ran.flow = match self.verdict_instead(session, exec, out) {

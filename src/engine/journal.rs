@@ -254,7 +254,15 @@ impl Engine {
         }
     }
 
-    /// Sets the name and the node of a session's client in the journal, from the next command on.
+    /// The process of a session's client is known now. The journal has it from the next command on.
+    #[cold]
+    pub fn introduce_again(&self, session: &mut Session) {
+        if session.in_flight.trace.introduced == self.instance.control.journal.epoch() {
+            self.record_client(session);
+        }
+    }
+
+    /// Sets the name, the process and the node of a session's client in the journal, from the next command on.
     #[cold]
     fn record_client(&self, session: &mut Session) {
         self.flush_staging(session);
@@ -263,7 +271,12 @@ impl Engine {
         let client = &session.client;
         session.in_flight.trace.node_version = session.node.as_ref().map_or(0, |node| node.version());
         let node = session.node.as_ref().map(|node| node.snapshot());
-        let introduction = ClientRecord { address: client.peer().address(), name: client.labels().name.clone(), node };
+        let introduction = ClientRecord {
+            address: client.peer().address(),
+            name: client.labels().name.clone(),
+            process: client.process().cloned(),
+            node,
+        };
         journal.add_client(client.id(), introduction);
     }
 

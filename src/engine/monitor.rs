@@ -56,7 +56,7 @@ impl Engine {
 /// appended to `own`.
 fn feed(engine: &Engine, session: &Session, words: Words<'_>, own: &mut Vec<u8>) {
     let source = match session.client.peer() {
-        Peer::Unix { path } => format!("unix:{}", path.display()),
+        Peer::Unix { path, .. } => format!("unix:{}", path.display()),
         peer => peer.address(),
     };
     feed_as(&source, engine, session, words, own);

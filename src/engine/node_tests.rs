@@ -58,7 +58,7 @@ impl Front {
     /// A client that is connected to the node with this number.
     fn client(&self, id: u64, number: u16) -> Box<Session> {
         let instance = &self.engine.instance;
-        let client = Arc::new(Client::new(id, Peer::Unix { path: "test".into() }, -1, 0));
+        let client = Arc::new(Client::new(id, Peer::Unix { path: "test".into(), pid: None }, -1, 0));
         let mut session = Box::new(Session::new(client, instance.acl.default_user(), instance.stats.thread(0)));
         session.node = self.deployment.nodes().into_iter().find(|node| node.number == number);
         session

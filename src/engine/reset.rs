@@ -1,5 +1,7 @@
 //! RESET: restores the state at start-up, except for the connections.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::base::error::CommandError;
 
@@ -15,6 +17,12 @@ impl Engine {
         instance.clear_gates();
         instance.unpause();
         self.end_all_waits().await;
+        // Before the locks are deleted with the rest: clients that go on meanwhile would seem to have lost them.
+        let mut judgement = instance.audit.judge(instance.number);
+        if instance.control.explorer.summary().is_ok() {
+            // A run of an exploration must find the same whichever runs came before.
+            judgement.learned = Arc::default();
+        }
 
         // Can fail only while a slow script runs, and then RESET is refused.
         let _ = self.empty();
@@ -36,7 +44,7 @@ impl Engine {
         instance.reset_statistics();
         [&instance.slow_log, &instance.large_requests, &instance.large_replies].iter().for_each(|log| log.clear());
         instance.latency.forget(|_| true);
-        instance.reset_journal();
+        instance.reset_journal(judgement);
         Ok(())
     }
 

@@ -335,6 +335,11 @@ impl Rule {
         Self { fault, counts: Mutex::new(counts), queue: Arc::default() }
     }
 
+    /// A rule in no list, for one command.
+    pub fn of_one_command(name: &str, verdict: Verdict) -> Arc<Self> {
+        Arc::new(Self::new(Fault::new(name, verdict)))
+    }
+
     /// How many commands it matched.
     pub fn matched(&self) -> u64 {
         self.counts().matched

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use active_hooks::{ActiveHooks, Hook, HookPath};
 pub use explore::{
-    ExplorationSummary, Explorer, Footprint, NextTurn, Order, OrdersLeft, RacerState, RacingCommand, Search,
+    Action, Chaos, Deadlines, ExplorationSummary, Explorer, Footprint, Hold, NextTurn, Order, OrdersLeft, RacerState,
+    RacingCommand, RunId, Search,
 };
 pub use fault::{Fault, Faults, Precedence, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};

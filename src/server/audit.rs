@@ -13,7 +13,9 @@ use crate::base::error::Error;
 use crate::commands::so_many_found;
 #[cfg(feature = "internals")]
 use crate::commands::table_of_every_profile;
-use crate::insight::audit::{Allowance, AuditFailure, Code, Finding, FindingQuery, KnownLock, LiveAudit, Severity};
+use crate::insight::audit::{
+    Allowance, AuditFailure, Code, Finding, FindingQuery, KnownLock, LiveAudit, LockExplanation, Severity,
+};
 #[cfg(feature = "internals")]
 use crate::powers::Item;
 #[cfg(feature = "internals")]
@@ -108,9 +110,21 @@ impl AuditGuard {
         self.audit.finished().findings().to_vec()
     }
 
+    /// Like [`findings_at_end`](Self::findings_at_end), with the findings from before resets, each of which was the end of a test, and from
+    /// spaces that were dropped.
+    pub fn findings_of_run(&self) -> Vec<Arc<Finding>> {
+        self.audit.findings_of_run()
+    }
+
     /// All locks that are held or waited for, as far as the audit knows.
     pub fn locks(&self) -> Vec<KnownLock> {
         self.audit.locks()
+    }
+
+    /// Why a key is taken for a lock, or not: what was seen, and how to say that it is otherwise. One explanation for each
+    /// server and database in which the key was seen; it can be printed.
+    pub fn why(&self, key: impl AsRef<[u8]>) -> Vec<LockExplanation> {
+        self.audit.explain_key(key.as_ref())
     }
 
     /// Blocks the thread until there are `count` findings of this kind that are not allowed, and returns how many there

@@ -34,7 +34,7 @@ use crate::clients::instance::{Instance, UpstreamInfo};
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
-use crate::insight::audit::{Allowance, Code, LiveAudit, Scope};
+use crate::insight::audit::{Allowance, Code, Judgement, LiveAudit, Scope};
 use crate::spec::{Group, RenameError, Table};
 
 /// The settings of a server before it starts.
@@ -198,6 +198,13 @@ impl Builder {
     /// Keys that are not locks, whatever clients do with them, as a glob. Can be repeated.
     pub fn not_locks(mut self, keys: impl Into<Vec<u8>>) -> Self {
         self.scope.not_locks.push(keys.into());
+        self
+    }
+
+    /// Keys with data that must not be lost, as a glob: there a lost update is an error, whoever makes it. Can be
+    /// repeated.
+    pub fn resources(mut self, keys: impl Into<Vec<u8>>) -> Self {
+        self.scope.resources.push(keys.into());
         self
     }
 
@@ -502,7 +509,7 @@ impl Builder {
                 node.root().instance.keep_data();
             }
             // The journal excludes loaded data.
-            node.root().instance.reset_journal();
+            node.root().instance.reset_journal(Judgement::default());
             nodes.push(node);
         }
         let nodes = Nodes::new(nodes);

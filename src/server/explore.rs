@@ -37,7 +37,7 @@ impl World {
     /// # }
     /// ```
     pub fn explore(&self, search: Search) -> Result<Exploration, Error> {
-        self.may_delete()?;
+        self.may_explore(&search)?;
         let explorer = &self.engine().instance.control.explorer;
         explorer.start(search).map_err(refused)?;
         Ok(self.exploration())
@@ -49,13 +49,16 @@ impl World {
         let order = Order::parse(token.as_bytes());
         let order =
             order.map_err(|reason| Error::Refused(format!("'{token}' is not the token of an order: {reason}")))?;
-        self.may_delete()?;
+        self.may_explore(&search)?;
         self.engine().instance.control.explorer.replay(search, order).map_err(refused)?;
         Ok(self.exploration())
     }
 
-    /// Each run begins with no data.
-    fn may_delete(&self) -> Result<(), Error> {
+    /// Each run begins with no data, and an expiry moves the clock.
+    fn may_explore(&self, search: &Search) -> Result<(), Error> {
+        if self.engine().instance.upstream.is_some() && search.chaos.needs_own_clock() {
+            return Err(Error::Refused(Search::FOREIGN_CLOCK.to_owned()));
+        }
         match &self.engine().instance.upstream {
             Some(upstream) if !upstream.is_disposable => {
                 let text = "each run deletes the data of the upstream server, which upstream-disposable allows";

@@ -124,7 +124,8 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
         }
         Listener::Unix(listener, path) => {
             let (stream, _) = listener.accept().await?;
-            Ok((Socket::Unix(stream.into_std()?), Peer::Unix { path: path.clone() }))
+            let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+            Ok((Socket::Unix(stream.into_std()?), Peer::Unix { path: path.clone(), pid: pid.filter(|pid| *pid != 0) }))
         }
     }
 }

@@ -187,7 +187,7 @@ struct CommandLoader<'p> {
 impl<'p> CommandLoader<'p> {
     fn new(engine: &'p Arc<Engine>, path: &Path) -> Self {
         let now = engine.instance.clock.millis();
-        let client = Client::new(0, Peer::Unix { path: path.to_owned() }, -1, now);
+        let client = Client::new(0, Peer::Unix { path: path.to_owned(), pid: None }, -1, now);
         let nobody = Acl::new(&engine.table);
         let mut session = Session::new(Arc::new(client), nobody.default_user(), Arc::<Counters>::default());
         session.authenticated = true;

@@ -1,6 +1,7 @@
 //! The threads that serve connections. Each has its own event loop, and a connection stays on its thread, so serving a
 //! request moves nothing between threads.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,6 +11,7 @@ use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
 use super::upstream::{Destination, Member, ProxyConnection};
+use crate::clients::identification::Identified;
 use crate::clients::session::{Client, Session};
 
 /// The worker threads, shared by all instances.
@@ -38,14 +40,27 @@ impl Workers {
         session.node = member.map(|member| Arc::clone(&member.node));
         let _entered = handle.enter();
         let destination = Destination::of(node, member, session.client.peer(), socket.is_tls());
+        let identified = engine.instance.identify(&session.client);
         match (socket.into_stream(), destination) {
             (Ok(stream), None) => {
-                handle.spawn(Connection::new(Arc::clone(node), thread, session, stream));
+                begin(handle, identified, Connection::new(Arc::clone(node), thread, session, stream));
             }
             (Ok(stream), Some(destination)) => {
-                handle.spawn(ProxyConnection::new(Arc::clone(node), destination, session, stream));
+                begin(handle, identified, ProxyConnection::new(Arc::clone(node), destination, session, stream));
             }
             (Err(_), _) => engine.disconnect(&mut session, &[]),
         }
     }
+}
+
+/// Serves a connection, once it is known which process its client is, if that is looked up.
+fn begin(handle: &Handle, identified: Option<Identified>, connection: impl Future<Output = ()> + Send + 'static) {
+    match identified {
+        None => handle.spawn(connection),
+        // The connection exists meanwhile: it is put in order when it is dropped.
+        Some(identified) => handle.spawn(async move {
+            identified.await;
+            connection.await;
+        }),
+    };
 }

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use super::node::Node;
 use crate::base::error::{CommandError, Error};
 use crate::base::text::URI_ESCAPED;
+use crate::clients::instance::LONGEST_MARK;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
 
@@ -125,6 +126,26 @@ impl World {
     /// are complete.
     pub fn reset(&self) {
         self.run(ControlJob::Reset);
+    }
+
+    /// Puts a text into the journal, such as the name of a test: findings say after which mark they came. The last mark
+    /// survives [`reset`](Self::reset). Fails if the text is empty, or longer than 1024 bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().audit().spawn()?;
+    /// server.reset();
+    /// server.mark("orders::a_paid_order_is_shipped")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mark(&self, text: impl AsRef<str>) -> Result<(), Error> {
+        let text = text.as_ref().trim();
+        if !(1..=LONGEST_MARK).contains(&text.len()) {
+            return Err(Error::Refused(format!("a mark has 1 to {LONGEST_MARK} bytes, not {}", text.len())));
+        }
+        self.engine().instance.mark_journal(text);
+        Ok(())
     }
 
     fn run(&self, job: ControlJob) {

@@ -253,7 +253,7 @@ impl Tale {
             let detail = self.one(DETAILS).to_owned();
             let key = self.one(&[None, None, Some((0, &b"lock:1"[..])), Some((0, b"")), Some((u32::MAX, &[0xff]))]);
             let key = key.map(|(db, key)| (db, key.to_vec()));
-            return Item::Event(Event { seq, at, real, kind, client, name, address, node, detail, key });
+            return Item::Event(Event { seq, at, real, kind, client, name, address, process: None, node, detail, key });
         }
         let words = self.words();
         let has_children =
@@ -270,6 +270,7 @@ impl Tale {
             client,
             name,
             address,
+            process: None,
             node,
             db: self.one(&[0, 0, 0, 0, 1, u32::MAX]),
             words,
@@ -388,6 +389,7 @@ fn locks_that_another_connection_has_deleted_are_not_remembered_for_ever() {
             client,
             name: Vec::new(),
             address: String::new(),
+            process: None,
             node: None,
             db: 0,
             words,

@@ -283,6 +283,7 @@ pub fn random_history(seed: u64) -> Vec<Item> {
             // What connections without a name may be to each other is guessed from much that an interval hides.
             name: format!("worker-{client}").into_bytes(),
             address: String::new(),
+            process: None,
             node: None,
             db: 0,
             words,

@@ -343,3 +343,43 @@ fn locks_are_released_again_and_again_when_hardly_any_time_is_left() {
         ",
     });
 }
+
+#[test]
+fn a_renewal_without_nx_takes_a_lock_anew_that_has_expired() {
+    // Another client may have had it in between.
+    let story = "
+        A: SET lock {a} NX PX 1000
+        B: SET lock {b} NX PX 1000
+        +1001ms
+        A: SET lock {a} PX 1000
+    ";
+    let found = found(Code::LateExtension, story).expect("a late extension");
+    assert_eq!(found.severity, Severity::Error, "{}", found.sentence);
+    nothing_is_found(
+        "
+        A: SET lock {a} NX PX 1000
+        B: SET lock {b} NX PX 1000
+        +1001ms
+        A: SET lock {c} NX PX 1000
+        A: RELEASE lock {c}
+        ",
+    );
+}
+
+#[test]
+fn a_client_that_is_told_that_its_lock_is_lost_goes_on_writing() {
+    let story = |last: &str| {
+        format!(
+            "a: SET lock:7 {{a}} NX PX 1000
+            a: GET data
+            +1001ms
+            a: EXTEND lock:7 {{a}} 1000
+            {last}"
+        )
+    };
+    let late = found(Code::WorkAfterExpiry, &story("a: SET data 2")).expect("work after the expiry");
+    assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    for stops in ["a: GET data", "a: SET other 1", "a: SET lock:7 {c} NX PX 1000"] {
+        assert!(found(Code::WorkAfterExpiry, &story(stops)).is_none(), "{stops}");
+    }
+}

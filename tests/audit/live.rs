@@ -250,14 +250,18 @@ fn what_makes_no_sense_is_refused_with_what_was_expected() {
         ("AUDIT LIST code nope", "the code of a finding such as two-holders was expected; received 'nope'"),
         ("AUDIT LIST code", "the code of a finding such as two-holders was expected; received nothing"),
         ("AUDIT severity bad", "error, warning or note was expected; received 'bad'"),
-        ("AUDIT LIST x", "key, code, severity, since, allowed, final or limit was expected; received 'x'"),
-        ("AUDIT COUNT limit 1", "key, code, severity, since, allowed or final was expected; received 'limit'"),
+        ("AUDIT LIST x", "key, code, severity, since, mark, allowed, final, run or limit was expected; received 'x'"),
+        (
+            "AUDIT COUNT limit 1",
+            "key, code, severity, since, mark, allowed, final or run was expected; received 'limit'",
+        ),
         ("AUDIT since -1", "a place in the order is a whole number of at least 0; received '-1'"),
         ("AUDIT AWAIT", "the count is a whole number of at least 1; received nothing"),
         ("AUDIT AWAIT final 1", "the count is a whole number of at least 1; received 'final'"),
         ("AUDIT ALLOW two-holders", "a glob for keys was expected; received nothing"),
         ("AUDIT ALLOW two-holders a", "a reason of 1 to 1024 bytes was expected; received nothing"),
-        ("LOCKS lock:a", "key was expected; received 'lock:a'"),
+        ("LOCKS lock:a", "REDOUBLE LOCKS takes LIST, WHY; received 'lock:a'"),
+        ("LOCKS LIST lock:a", "key was expected; received 'lock:a'"),
         ("LOCKS key", "a glob for keys was expected; received nothing"),
         ("LOCKS key a b", "nothing more was expected; received 'b'"),
     ] {
@@ -723,4 +727,35 @@ fn a_reply_that_turns_out_to_be_lost_takes_back_what_was_concluded_from_it() {
     let after = guard.findings_at_end();
     assert_eq!(after, later(&server).findings());
     assert!(after.iter().all(|finding| finding.code != Code::TwoHolders), "{after:?}");
+}
+
+#[test]
+fn a_running_server_says_why_a_key_is_a_lock_as_its_journal_does() {
+    let (server, mut driver) = audited();
+    let mut rivals = Rivals::new(address(&server));
+    rivals.race("orders:1");
+    driver.ask("SETNX orders:2 1");
+    driver.ask("INCR orders:2");
+    let items = journal_of(&server);
+    let offline = audit(vec![(1, items)], auditor(Scope::default(), command_table()));
+    for key in ["orders:1", "orders:2", "orders:3"] {
+        let live = server.audit().why(key);
+        let told: Vec<String> = live.iter().map(ToString::to_string).collect();
+        let offline: Vec<String> = offline.explain_key(key.as_bytes()).iter().map(ToString::to_string).collect();
+        // The end of the journal adds findings alone.
+        let without_findings = |texts: Vec<String>| -> Vec<String> {
+            texts
+                .iter()
+                .flat_map(|text| text.lines())
+                .filter(|line| !line.contains("found:"))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(without_findings(told), without_findings(offline), "{key}");
+        let reply = driver.ask(&format!("REDOUBLE LOCKS WHY {key}"));
+        assert_eq!(self::told(&reply.items()[0])["verdict"].text(), live[0].verdict);
+    }
+    let why = server.audit().why("orders:1");
+    assert!(why[0].signs.iter().any(|sign| sign.name == "contended" && sign.source.is_some()), "{why:?}");
+    assert_eq!(server.audit().why("orders:2")[0].against.as_ref().map(|by| &*by.line), Some("INCR orders:2"));
 }

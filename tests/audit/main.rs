@@ -5,9 +5,11 @@
 //! random histories whose truth is known. `live.rs` asks a running server; `report` looks at the report's page, also in
 //! a browser.
 
+mod claims;
 mod clocks;
 mod corpus;
 mod cross_slot;
+mod declared;
 mod ending;
 mod expiry;
 mod failover;
@@ -17,12 +19,14 @@ mod hostile;
 mod intervals;
 mod lateness;
 mod live;
+mod lost_update;
 mod monitor;
 mod ownership;
 mod partial;
 mod recognition;
 mod redlock;
 mod report;
+mod reset;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;

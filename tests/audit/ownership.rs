@@ -895,3 +895,61 @@ fn parts_of_a_program_that_share_unnamed_connections_are_no_strangers() {
         assert!(errors.is_empty(), "{story}\n{errors:#?}");
     }
 }
+
+#[test]
+fn a_former_holder_renews_the_lock_of_another_one_with_set_xx() {
+    let story = "
+        a: SET lock {a} NX PX 1000
+        b: SET lock {b} NX PX 1000
+        +1001ms
+        b: SET lock {b} NX PX 1000
+        a: SET lock {a} XX PX 1000
+    ";
+    assert_eq!(weight(Code::OverwroteLiveLock, story).0, Severity::Error);
+    no_error(
+        "
+        a: SET lock {a} NX PX 1000
+        b: SET lock {b} NX PX 1000
+        +600ms
+        a: SET lock {a} XX PX 1000
+        +1001ms
+        b: SET lock {b} NX PX 1000
+        b: SET lock {b} XX PX 1000
+        ",
+    );
+}
+
+#[test]
+fn a_former_holder_extends_the_lock_of_another_one_that_has_the_same_token() {
+    let story = "
+        A: SET lock my-service NX PX 1000
+        +1001ms
+        B: SET lock my-service NX PX 1000
+        A: EXTEND lock my-service 1000
+    ";
+    assert_eq!(weight(Code::ForeignExtension, story).0, Severity::Error);
+    no_error(
+        "
+        A: SET lock my-service NX PX 1000
+        A: EXTEND lock my-service 1000
+        A: RELEASE lock my-service
+        B: SET lock my-service NX PX 1000
+        B: EXTEND lock my-service 1000
+        ",
+    );
+}
+
+#[test]
+fn a_lock_that_its_own_expiry_deletes_is_taken_by_two() {
+    let take = "if redis.call('setnx', KEYS[1], ARGV[1]) == 1 then redis.call('expire', KEYS[1], ARGV[2]) return 1 end \
+                return 0";
+    let story = |seconds: i64| {
+        format!(
+            "a: EVAL \"{take}\" 1 lock:7 {{a}} {seconds}
+            b: EVAL \"{take}\" 1 lock:7 {{b}} {seconds}"
+        )
+    };
+    assert_eq!(weight(Code::TwoHolders, &story(-1)).0, Severity::Error);
+    assert_eq!(weight(Code::OddExpiry, &story(-1)).0, Severity::Error);
+    no_error(&story(10));
+}

@@ -19,6 +19,7 @@ fn reduced(items: &[Item]) -> Vec<Item> {
             held_after: None,
             name: Vec::new(),
             address: String::new(),
+            process: None,
             outcome: Outcome::Answered,
             fault: None,
             gates: Vec::new(),

@@ -114,6 +114,14 @@ const SCRIPTS: &[(&str, &str)] = &[
         "local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end return n",
     ),
     (
+        "$first_set",
+        r#"if redis.call('exists',KEYS[1])==0 then return redis.call('set',KEYS[1],ARGV[1],'PX',ARGV[2]) end return 0"#,
+    ),
+    (
+        "$attempt",
+        r#"if redis.call('exists',KEYS[1])==1 then return redis.call('hincrby',KEYS[1],'attempts',1) end return 0"#,
+    ),
+    (
         "$first_count",
         "if redis.call('setnx', KEYS[1], 1) == 1 then redis.call('expire', KEYS[1], ARGV[1]) return 1 end \
          return redis.call('incr', KEYS[1])",
@@ -585,6 +593,17 @@ fn caches_counters_and_defaults_are_no_locks() {
         // Optimistic changes of other data.
         "A: SET cart {a}\nA: WATCH cart\nA: GET cart\nA: MULTI\nA: DEL cart\nA: EXEC",
         "A: SET state open\nA: $swap 1 state open shut\nB: $swap 1 state open shut",
+        // Pages, sessions, flags and limits that are made by whoever comes first, and read, kept, set and deleted by all.
+        "A: SETNX page first-page\nA: EXPIRE page 60\nB: SETNX page other-page\nB: GET page\nA: DEL page\nB: SETNX page new-page",
+        "A: SET page first-page NX\nB: SET page other-page NX\nB: GET page\nC: DEL page\nB: SET page new-page NX\nB: DEL page",
+        "A: SET user:7 4711 NX EX 9\nB: SET user:7 4712 NX EX 9\nB: EXPIRE user:7 9\nC: EXPIRE user:7 9\nD: DEL user:7",
+        "A: SET flag off NX\nB: SET flag off NX\nC: SET flag on\nA: SET flag off NX\nA: GET flag",
+        "A: SET limit fast NX\nB: SET limit slow NX\nC: SET limit slower\nC: DEL limit\nB: SET limit slow NX",
+        // What is done once in a while, by whoever looks first.
+        "A: SET window:10 host/1 NX EX 60\nB: SET window:10 host/2 NX EX 60\nclose A\nB: SET window:10 host/2 NX EX 60",
+        "A: $first_set 1 tick {ms+0} 1000\nB: $first_set 1 tick {ms+0} 1000\n+2s\nB: $first_set 1 tick {ms+0} 1000\nclose B",
+        // The hash of a job, in which a queue counts the attempts.
+        "A: HSET job:1 data x\nB: $attempt 1 job:1\nC: $attempt 1 job:1\nA: DEL job:1",
         // Queues.
         "A: ZADD jobs 1 {a}\nB: ZREM jobs {a}\nA: LPUSH list x\nB: BRPOP list 1\nA: HSET h f v\nB: HDEL h f",
     ] {
@@ -627,4 +646,64 @@ fn whoever_has_gone_waits_no_more() {
     let locks = played.locks_in(Scope::default());
     let [lock] = locks.as_slice() else { panic!("{} locks", locks.len()) };
     assert_eq!(lock.waiters.len(), 1, "the one that is still there");
+}
+
+#[test]
+fn a_script_that_compares_a_token_after_the_expiry_shows_that_it_was_a_lock() {
+    let story = "
+        a: SET busy:7 {a} NX PX 20
+        a: GET data
+        +60ms
+        a: SET data 1
+        a: RELEASE busy:7 {a}
+    ";
+    assert!(play(story).findings().iter().any(|finding| finding.code == Code::WorkAfterExpiry));
+    let cache = "
+        a: SET page {a} NX PX 20
+        a: GET data
+        +60ms
+        a: SET data 1
+        a: GET page
+    ";
+    assert!(play(cache).findings().is_empty());
+}
+
+#[test]
+fn the_documented_lock_foo_is_recognised_when_nobody_was_refused() {
+    for until in ["{s+30}", "{ms+30}", "{f+30}"] {
+        for key in ["lock.foo", "foo"] {
+            let played = play(&format!(
+                "a: SETNX {key} {until}
+                a: GET {key}
+                a: DEL {key}"
+            ));
+            let locks = play(&format!("a: SETNX {key} {until}")).locks_in(Scope::default());
+            assert_eq!(locks.len(), 1, "{key} {until}");
+            drop(played);
+        }
+    }
+    // Without a time in it, the name and the release say so.
+    let played = play(
+        "
+        a: SETNX lock.foo 1
+        a: GET lock.foo
+        a: DEL lock.foo
+        ",
+    );
+    assert!(!played.findings().is_empty());
+}
+
+#[test]
+fn a_token_under_the_name_of_a_lock_is_one_if_something_is_wrong() {
+    let story = |key: &str| {
+        format!(
+            "a: SET {key} {{a}} NX PX 600
+            a: GET {key}
+            +700ms
+            b: SET {key} {{b}} NX PX 600
+            a: DEL {key}"
+        )
+    };
+    let found = |key: &str| play(&story(key)).findings().iter().any(|finding| finding.code == Code::ForeignRelease);
+    assert!(found("coupon:mutex") && !found("coupon:page"));
 }

@@ -2,7 +2,7 @@
 
 use redouble::Code;
 
-use super::story::{Pair, judge, play, shown};
+use super::story::{Pair, judge, nothing_is_found, play, shown};
 
 #[test]
 fn a_lock_that_one_of_three_servers_gave_is_used() {
@@ -226,4 +226,40 @@ fn a_server_that_is_down_makes_no_majority_a_minority() {
     );
     let told: String = played.findings().iter().map(|finding| shown(&played, finding)).collect();
     assert!(told.is_empty(), "{told}");
+}
+
+#[test]
+fn a_client_asks_no_more_servers_than_one_and_releases_on_all() {
+    let story = "
+        C@3: PING
+        a@1: SET lock {a} NX PX 10000
+        b@1: SET lock {b} NX PX 10000
+        b@2: SET lock {b} NX PX 10000
+        a@1: release lock {a}
+        a@2: release lock {a}
+        a@3: release lock {a}
+        b@1: release lock {b}
+        b@2: release lock {b}
+        b@3: release lock {b}
+    ";
+    let told = play(story).findings();
+    let errors = told.iter().filter(|finding| finding.code == Code::NoQuorum).count();
+    assert_eq!(errors, 2, "{told:?}");
+    // Two of three are enough, and whoever has not got them asks all.
+    nothing_is_found(
+        "
+        C@3: PING
+        a@1: SET lock {a} NX PX 10000
+        a@2: SET lock {a} NX PX 10000
+        b@1: SET lock {b} NX PX 10000
+        b@2: SET lock {b} NX PX 10000
+        b@3: SET lock {b} NX PX 10000
+        b@1: release lock {b}
+        b@2: release lock {b}
+        b@3: release lock {b}
+        a@1: release lock {a}
+        a@2: release lock {a}
+        a@3: release lock {a}
+        ",
+    );
 }

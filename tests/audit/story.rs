@@ -19,6 +19,8 @@ const PROMOTED: &str = "(promoted)";
 
 /// What was played, and what the journals say of it.
 pub struct Played {
+    /// The keys that the story declares to be locks.
+    locks: Vec<Vec<u8>>,
     journals: Vec<(u16, Vec<Item>)>,
     /// The lines of the story as they were sent, with the place in the order that each has.
     sent: Vec<(String, u16, u64)>,
@@ -43,6 +45,7 @@ pub struct Played {
 /// failover                      the first server is replaced by its replica, which has all keys
 /// failover without lock         the same, and the replica has not got this key
 /// profile valkey-9.1            on the first line: which servers these are
+/// locks lock:*                  at the beginning: the user says that these keys are locks
 /// ```
 ///
 /// Real time is not what it was: the journals are made to say that lines were 5 ms apart, so that a story is always told the
@@ -55,6 +58,10 @@ pub fn play(story: &str) -> Played {
     let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     let profile = lines.next_if(|line| line.starts_with("profile "));
     let profile = profile.map(|line| profile_of(line.trim_start_matches("profile ")));
+    let mut locks = Vec::new();
+    while let Some(glob) = lines.next_if(|line| line.starts_with("locks ")) {
+        locks.push(glob.trim_start_matches("locks ").as_bytes().to_vec());
+    }
     let mut stage = Stage {
         profile,
         servers: Vec::new(),
@@ -73,7 +80,7 @@ pub fn play(story: &str) -> Played {
     if stage.failovers > 0 {
         failed_over(&mut journals[0].1);
     }
-    Played { journals: paced(journals, &stage.paces), sent: stage.sent }
+    Played { locks, journals: paced(journals, &stage.paces), sent: stage.sent }
 }
 
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the
@@ -386,7 +393,19 @@ fn failed_over(items: &mut [Item]) {
         let (kind, detail) = (EventKind::Promoted, node(master));
         master += 1;
         let (name, address, node) = (Vec::new(), String::new(), Some(node(master)));
-        *item = Item::Event(Event { seq, at, real, kind, client: 0, name, address, node, detail, key: None });
+        *item = Item::Event(Event {
+            seq,
+            at,
+            real,
+            kind,
+            client: 0,
+            name,
+            address,
+            process: None,
+            node,
+            detail,
+            key: None,
+        });
     }
 }
 
@@ -437,12 +456,12 @@ pub fn token(seed: &str) -> String {
 impl Played {
     /// What the auditor finds.
     pub fn findings(&self) -> Vec<Arc<Finding>> {
-        self.findings_in(Scope::default())
+        self.findings_in(Scope { locks: self.locks.clone(), ..Scope::default() })
     }
 
     /// What it finds without a rule.
     pub fn findings_without(&self, code: Code) -> Vec<Arc<Finding>> {
-        self.findings_in(Scope { off: vec![code], ..Scope::default() })
+        self.findings_in(Scope { off: vec![code], locks: self.locks.clone(), ..Scope::default() })
     }
 
     pub fn findings_in(&self, scope: Scope) -> Vec<Arc<Finding>> {

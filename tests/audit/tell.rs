@@ -21,6 +21,7 @@ fn mark(seq: u64, client: u64, name: &str, line: &str) -> JournalRef {
         node: None,
         client,
         name: Arc::from(name),
+        process: None,
         line: Arc::from(line),
     }
 }
@@ -44,6 +45,7 @@ fn finding(code: Code, key: &str) -> Finding {
         last_seq: 12,
         at: NOON,
         culprit: 14,
+        mark: None,
         allowed: None,
     }
 }

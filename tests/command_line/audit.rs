@@ -401,6 +401,98 @@ fn what_was_found_before_a_test_has_reset_the_server_counts() {
     assert!(log["runs"][0]["results"][0]["locations"][0].get("physicalLocation").is_none(), "{log}");
 }
 
+/// The cases of a JUnit file that stand for marks, each with whether it failed.
+fn marked_cases(text: &str) -> Vec<(String, bool)> {
+    let document = roxmltree::Document::parse(text).expect("XML");
+    let cases = document.descendants().filter(|node| node.attribute("classname") == Some("redouble.audit.marks"));
+    let has_failed = |case: &roxmltree::Node| case.children().any(|child| child.has_tag_name("failure"));
+    cases.map(|case| (case.attribute("name").unwrap_or_default().to_owned(), has_failed(&case))).collect()
+}
+
+#[test]
+fn a_junit_file_names_the_test_that_leaked() {
+    let folder = Folder::new("marks");
+    let (junit, sarif) = (folder.text("audit.xml"), folder.text("audit.sarif"));
+    let flags = ["run", "--audit=warn", "--junit", &junit, "--sarif", &sarif];
+    let mut command = program(flags[0]);
+    let running = Running::start(command.args(&flags[1..]).env("GITHUB_ACTIONS", "true"));
+    let mut driver = running.client("");
+    let (mut a, mut b) = (running.client("A"), running.client("B"));
+    let mut begin = |name: &str| {
+        for line in ["REDOUBLE RESET".to_owned(), format!("REDOUBLE MARK {name}")] {
+            assert_eq!(driver.ask(&line), Frame::status("OK"));
+        }
+    };
+    begin("test_tea");
+    behave(&mut a, &mut b, "lock:a");
+    begin("test_coffee[<large>]");
+    assert_eq!(a.ask(&format!("SET lock:b {OURS} NX PX 60000")), Frame::status("OK"));
+    assert_eq!(b.ask(&format!("SET lock:b {THEIRS} NX PX 60000")), Frame::NullBulk);
+    begin("test_milk");
+    behave(&mut a, &mut b, "lock:c");
+    drop((a, b, driver));
+    let output = running.end(0);
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(errors(&output).contains("mark: test_coffee[<large>]"), "{}", errors(&output));
+    let text = folder.read("audit.xml");
+    let cases = marked_cases(&text);
+    let expected = [("test_tea", false), ("test_coffee[<large>]", true), ("test_milk", false)];
+    assert_eq!(cases, expected.map(|(name, has_failed)| (name.to_owned(), has_failed)), "{text}");
+    // What stands in a test does not stand under its code, too.
+    let document = roxmltree::Document::parse(&text).expect("XML");
+    let failures: Vec<_> = document.descendants().filter(|node| node.has_tag_name("failure")).collect();
+    assert_eq!(failures.len(), 1, "{text}");
+    assert_eq!(failures[0].attribute("type"), Some("leaked"));
+    assert_eq!(document.root_element().attribute("failures"), Some("1"));
+    let log: Value = serde_json::from_str(&folder.read("audit.sarif")).expect("JSON");
+    assert_eq!(log["runs"][0]["results"][0]["properties"]["mark"], "test_coffee[<large>]");
+    assert!(out(&output).contains("%0AMark: test_coffee[<large>]%0A"), "{}", out(&output));
+}
+
+#[test]
+fn a_journal_in_a_file_tells_the_marks_as_well() {
+    let folder = Folder::new("marks-offline");
+    let (junit, journal) = (folder.text("audit.xml"), folder.text("j.jsonl"));
+    let running = Running::of(&["--journal-out", &journal, "--audit"]);
+    {
+        let (mut a, mut b) = (running.client("A"), running.client("B"));
+        a.ask("REDOUBLE MARK test_tea");
+        behave(&mut a, &mut b, "lock:a");
+        a.ask("REDOUBLE MARK test_coffee");
+        race(&mut a, &mut b, "lock:a");
+        a.ask("REDOUBLE MARK test_milk");
+    }
+    running.end(0);
+    let output = audit(&["--junit", &junit, "--json", &journal]);
+    let expected = [("test_tea", false), ("test_coffee", true), ("test_milk", false)];
+    assert_eq!(marked_cases(&folder.read("audit.xml")), expected.map(|(name, failed)| (name.to_owned(), failed)));
+    let findings: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(!findings.is_empty() && findings.iter().all(|finding| finding["mark"] == "test_coffee"), "{findings:?}");
+    assert!(folder.read("j.jsonl").contains(r#""event":"mark","client":0,"name":"","address":"","detail":"test_tea""#));
+    // The report shows them, too.
+    let report = |arguments: &[&str]| out(&program("report").args(arguments).output().unwrap());
+    let text = report(&["--text", &journal]);
+    assert!(text.contains("mark: test_coffee"), "{text}");
+    let page = report(&["-o", "-", &journal]);
+    assert!(page.contains(r#""event":"mark""#) && page.contains(r#""mark":"test_coffee""#), "{page}");
+}
+
+#[test]
+fn what_was_found_in_a_space_counts_although_the_space_was_dropped() {
+    let running = Running::of(&["--audit"]);
+    {
+        let (mut driver, mut a, mut b) = (running.client(""), running.client("A"), running.client("B"));
+        for client in [&mut a, &mut b] {
+            assert_eq!(client.ask("REDOUBLE SPACE w1"), Frame::status("OK"));
+        }
+        race(&mut a, &mut b, "lock:a");
+        assert_eq!(driver.ask("REDOUBLE SPACES DROP w1"), Frame::status("OK"));
+    }
+    let output = running.end(0);
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(errors(&output).contains("lock `lock:a`, space `w1`"), "{}", errors(&output));
+}
+
 #[test]
 fn an_audit_that_nobody_can_make_sense_of_is_explained() {
     for (flags, reason) in [
@@ -416,12 +508,10 @@ fn an_audit_that_nobody_can_make_sense_of_is_explained() {
         assert_eq!((output.status.code(), out(&output).as_str()), (Some(125), ""), "{flags:?}");
         assert!(errors(&output).starts_with(&format!("redouble run: {reason}")), "{}", errors(&output));
     }
-    let output = program("explore").args(["--audit", "--", "true"]).output().unwrap();
-    assert!(
-        errors(&output).contains("--audit, --journal-out and --report-html do not go with it"),
-        "{}",
-        errors(&output)
-    );
+    let output = program("explore").args(["--report", "--", "true"]).output().unwrap();
+    assert!(errors(&output).contains("--report and --strict do not go with it"), "{}", errors(&output));
+    let output = program("explore").args(["--locks", "a", "--", "true"]).output().unwrap();
+    assert!(errors(&output).contains("--locks is about an audit: it goes with --audit"), "{}", errors(&output));
 }
 
 // ---- redouble audit

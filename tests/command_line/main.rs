@@ -8,6 +8,7 @@ mod explain;
 mod grammar;
 mod launch;
 mod persistence;
+mod processes;
 mod record;
 mod redis_cli;
 mod rename_command;

@@ -176,6 +176,22 @@ fn equal_values_stay_equal_within_a_recording_and_say_nothing_beyond_it() {
 }
 
 #[test]
+fn the_programs_of_clients_are_in_the_file_without_the_values_among_their_arguments() {
+    let (server, folder) = (redis(), Folder::new("record-programs"));
+    for (mode, program_shown) in [("hash", "redouble"), ("redact", "redouble"), ("keep", "redouble cli -p ")] {
+        let file = folder.text(mode);
+        let recording = Recording::of(&server, &file, &["--values", mode]);
+        let port = recording.address.port().to_string();
+        assert!(program(&["cli", "-p", &port, "SET", "name", "alice"]).output().unwrap().status.success());
+        recording.end(Signal::INT);
+        let lines = lines(&file);
+        let set = lines.iter().find(|line| line["command"][0] == "SET").unwrap();
+        let shown = set["program"].as_str().unwrap_or_else(|| panic!("{set}"));
+        assert!(shown.starts_with(program_shown) && (mode == "keep" || shown == program_shown), "{mode}: {shown}");
+    }
+}
+
+#[test]
 fn values_are_kept_or_left_out_if_that_is_asked_for() {
     let (server, folder) = (redis(), Folder::new("record-modes"));
     for (mode, word, reply) in [("keep", "token-1", "\"token-1\""), ("redact", "(redacted)", "")] {

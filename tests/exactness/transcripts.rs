@@ -175,6 +175,7 @@ alone! {
     redouble_instance
     redouble_journal
     redouble_locks
+    redouble_mark
     redouble_node
     redouble_reset
     redouble_save

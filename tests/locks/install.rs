@@ -30,6 +30,12 @@ pub fn install(suite: &Suite) -> Result<Installed, String> {
             })?;
             Ok(Installed { directory, program })
         }
+        Source::PythonExample { requirements, .. } => {
+            Ok(Installed { directory: examples(), program: python(*requirements)? })
+        }
+        Source::NodeExample { packages, .. } => {
+            Ok(Installed { directory: node_modules(*packages)?, program: "node".into() })
+        }
         Source::Node { .. } => Ok(Installed { directory: node_modules(COMMON_NODE)?, program: "node".into() }),
         Source::Rust { package, features, edits } => {
             let directory = folder().join("sources").join(suite.library);
@@ -42,6 +48,11 @@ pub fn install(suite: &Suite) -> Result<Installed, String> {
             Ok(Installed { directory, program: cargo().into() })
         }
     }
+}
+
+/// The folder of the programs that use libraries as their READMEs show.
+pub fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/locks/examples")
 }
 
 /// Returns the command that runs a crate's unit tests.

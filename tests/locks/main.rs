@@ -1,5 +1,6 @@
-//! The lock libraries' own test suites, against redis-server, against redouble, and against redouble in front of
-//! redis-server: what passes on the first must pass on the others.
+//! The lock libraries' own test suites, and programs that use libraries as their READMEs show (`examples`), against
+//! redis-server, against redouble, and against redouble in front of redis-server: what passes on the first must pass on the
+//! others.
 //!
 //! ```text
 //! cargo test --test locks                       the fast suites
@@ -17,6 +18,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod examples;
 mod findings;
 mod install;
 mod lost_replies;
@@ -31,6 +33,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+use examples::EXAMPLES;
 use install::{Installed, install};
 use run::{Run, run};
 use side::{Side, tail};
@@ -71,7 +74,8 @@ fn run_options(options: Options) -> Result<bool, String> {
 
 /// The suites that are wanted: those that are named, or those of which `cargo test` was given a part of the name.
 fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
-    let known: Vec<&str> = SUITES.iter().map(|suite| suite.library).collect();
+    let suites = || SUITES.iter().chain(EXAMPLES);
+    let known: Vec<&str> = suites().map(|suite| suite.library).collect();
     if let Some(name) = options.named.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(unknown("suite", name, &known));
     }
@@ -83,7 +87,7 @@ fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
         Pace::Slow => options.all,
         Pace::WhenNamed => false,
     };
-    Ok(SUITES.iter().filter(is_wanted).collect())
+    Ok(suites().filter(is_wanted).collect())
 }
 
 /// Whether every suite passes as many tests on each side as on redis-server.
@@ -123,8 +127,8 @@ fn compare(suites: &[&'static Suite], options: &Options) -> Result<bool, String>
 /// Installs what is missing. The package tools run side by side, each with one suite at a time.
 fn install_all(suites: &[&'static Suite]) -> Vec<Result<Installed, String>> {
     let kinds: [fn(&Source) -> bool; 3] = [
-        |source| matches!(source, Source::Python { .. }),
-        |source| matches!(source, Source::Node { .. }),
+        |source| matches!(source, Source::Python { .. } | Source::PythonExample { .. }),
+        |source| matches!(source, Source::Node { .. } | Source::NodeExample { .. }),
         |source| matches!(source, Source::Rust { .. }),
     ];
     let results = Mutex::new(Vec::new());

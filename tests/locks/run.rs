@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::findings;
-use super::install::{Installed, cargo_test};
+use super::install::{Installed, cargo_test, examples};
 use super::packages::folder;
 use super::side::{Side, finish, tail};
 use super::suites::{Servers, Source, Suite};
@@ -37,7 +37,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
             }
             let urls: Vec<String> = servers.iter().map(ServerProcess::url).collect();
             command.env("LOCKS_PORT", servers[0].address().port().to_string());
-            command.env("ADDRESSES", urls.join(","));
+            command.env("REDIS_URL", &urls[0]).env("ADDRESSES", urls.join(","));
         }
         Servers::Own => {
             let shelf = side.wrapper(&folder().join("disguised").join(&name))?;
@@ -53,7 +53,7 @@ pub fn run(suite: &Suite, installed: &Installed, side: &Side) -> Result<Run, Str
     let output = String::from_utf8_lossy(&output);
     let verdicts = match suite.source {
         Source::Python { .. } => Verdicts::of_pytest(&output),
-        Source::Node { .. } => Verdicts::of_tap(&output),
+        Source::Node { .. } | Source::PythonExample { .. } | Source::NodeExample { .. } => Verdicts::of_tap(&output),
         Source::Rust { .. } => Verdicts::of_libtest(&output),
     };
     if verdicts.count() == 0 {
@@ -82,6 +82,16 @@ fn command(suite: &Suite, installed: &Installed) -> Command {
             let mut command = Command::new(&installed.program);
             command.arg("--require").arg(redirect.join("redirect.js"));
             command.args(["mocha/bin/_mocha", "--exit", "--reporter", "tap", test]).current_dir(&installed.directory);
+            command
+        }
+        Source::PythonExample { program, .. } => {
+            let mut command = Command::new(&installed.program);
+            command.arg(program).current_dir(&installed.directory).env("PYTHONDONTWRITEBYTECODE", "1");
+            command
+        }
+        Source::NodeExample { program, .. } => {
+            let mut command = Command::new(&installed.program);
+            command.arg(program).current_dir(examples()).env("NODE_PATH", &installed.directory);
             command
         }
         Source::Rust { features, .. } => cargo_test(&installed.directory, features, &["--offline"]),

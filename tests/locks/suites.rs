@@ -1,6 +1,6 @@
 //! The suites, a row each: the source, the changes it needs to run here, and the expected results.
 
-use super::packages::{COMMON, Requirements};
+use super::packages::{COMMON, NodePackages, Requirements};
 use super::sources::Edit;
 
 /// The tests of one library that takes locks in Redis.
@@ -38,9 +38,24 @@ pub enum Source {
         environment: &'static [(&'static str, &'static str)],
     },
     /// A test file of a Node package, run by mocha. `node/package-lock.json` fixes the versions.
-    Node { test: &'static str },
+    Node {
+        test: &'static str,
+    },
     /// The unit tests of a Rust crate.
-    Rust { package: &'static str, features: &'static [&'static str], edits: &'static [Edit] },
+    Rust {
+        package: &'static str,
+        features: &'static [&'static str],
+        edits: &'static [Edit],
+    },
+    /// A program in `examples` that uses libraries as their READMEs show, and prints a line for each thing that it has done.
+    PythonExample {
+        program: &'static str,
+        requirements: Requirements,
+    },
+    NodeExample {
+        program: &'static str,
+        packages: NodePackages,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -81,6 +81,13 @@ class Link:
         if name:
             self.ask("CLIENT", "SETNAME", name)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.input.close()
+        self.socket.close()
+
     def ask(self, *words):
         data = [f"*{len(words)}\r\n".encode()]
         for word in map(lambda word: str(word).encode(), words):
@@ -538,14 +545,18 @@ class History:
         self.log.append(f"{self.check.step:3} {worker.name}/{number} {' '.join(str(word).split(chr(10))[0] for word in words)} -> {answer}")
         return answer
 
+    def prepare(self):
+        # Over connections that are closed before the programs fork: nobody is to share one.
+        for number, url in enumerate(self.urls):
+            with Link(url) as link:
+                link.ask("FLUSHALL")
+                if number == 0 and self.programs[0]["take"] == "lpop":
+                    for name in {worker.lock for worker in self.workers()}:
+                        link.ask("RPUSH", name, "token")
+
     def play(self):
         """Returns the verdict, or None if the machine was too slow for the leases."""
-        setup = [Link(url) for url in self.urls]
-        for link in setup:
-            link.ask("FLUSHALL")
-        if self.programs[0]["take"] == "lpop":
-            for name in {worker.lock for worker in self.workers()}:
-                setup[0].ask("RPUSH", name, "token")
+        self.prepare()
         programs = {}
         for worker in self.workers():
             programs[worker.name] = (Program(self.urls, self.connections, worker.name if self.named else None), worker)
@@ -556,7 +567,8 @@ class History:
                 program.end()
         if not in_time:
             return None
-        self.compare(setup[self.data_store])
+        with Link(self.urls[self.data_store]) as link:
+            self.compare(link)
         self.check.judge()
         return self.verdict()
 

@@ -17,11 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 import urllib.parse
 
+try:
+    import tomllib
+except ImportError:
+    sys.exit(f"the programs are run by Python 3.11 or later, and this is {sys.version.split()[0]}")
+
 HERE = pathlib.Path(__file__).resolve().parent
-INSTALLED = HERE.parent.parent / "target" / "programs"  # where README.md installs what the programs use
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target"))
+INSTALLED = TARGET / "programs"  # where install.py puts what the programs use
 LIMIT_SECONDS = 20
 
 
@@ -92,26 +97,37 @@ def environment(urls):
     return env
 
 
-def play(program, urls, options):
-    """Runs one program. Returns (verdict line, complaint): one of them is empty."""
-    interpreter = options.python if program["language"] == "python" else options.node
-    command = [interpreter, str(HERE / program["file"])]
-    try:
-        done = subprocess.run(
-            command, env=environment(urls), capture_output=True, text=True, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        return "", f"still running after {LIMIT_SECONDS} s"
+def command(program, options):
+    return [options.python if program["language"] == "python" else options.node, str(HERE / program["file"])]
+
+
+def verdict(program, code, lines, errors):
+    """What a program said at its end: (verdict line, complaint), one of which is empty."""
     words = ("damage: ", "would: ") if program["expected"] == "error" else ("ok: ",)
     other = ("ok: ",) if program["expected"] == "error" else ("damage: ", "would: ")
-    lines = done.stdout.splitlines()
     verdicts = [line for line in lines if line.startswith(words)]
-    tail = "\n".join((lines + done.stderr.splitlines())[-12:])
-    if done.returncode != 0:
-        return "", f"exit code {done.returncode}\n{tail}"
+    tail = "\n".join((lines + errors)[-12:])
+    if code != 0:
+        return "", f"exit code {code}\n{tail}"
     if len(verdicts) != 1 or any(line.startswith(other) for line in lines):
         return "", f"{len(verdicts)} lines that begin with {' or '.join(words)}\n{tail}"
     return verdicts[0], ""
+
+
+def play(program, urls, options):
+    """Runs one program. Returns (verdict line, complaint): one of them is empty."""
+    try:
+        done = subprocess.run(
+            command(program, options),
+            env=environment(urls),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"still running after {LIMIT_SECONDS} s"
+    return verdict(program, done.returncode, done.stdout.splitlines(), done.stderr.splitlines())
 
 
 def chosen(options):
@@ -138,7 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs or folders; all if none is named")
     parser.add_argument("--url", help="a server that is there already; several with commas")
-    parser.add_argument("--half", choices=["a", "b"])
+    parser.add_argument("--half", choices=["a", "b", "c"])
     parser.add_argument("--language", choices=["python", "node"])
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--server", default="redis-server", help="the binary to start")
@@ -159,14 +175,14 @@ def main():
                 if options.url:
                     for url in urls:
                         flush(url)
-                verdict, complaint = play(program, urls[: program["instances"]], options)
+                said, complaint = play(program, urls[: program["instances"]], options)
             finally:
                 for server in servers:
                     server.stop()
             runs += 1
             failures += bool(complaint)
             mark = "FAIL" if complaint else "    "
-            print(f"{mark} {program['file']:36} {time.monotonic() - begin:5.2f} s  {complaint or verdict}", flush=True)
+            print(f"{mark} {program['file']:36} {time.monotonic() - begin:5.2f} s  {complaint or said}", flush=True)
     print(f"{runs} runs, {failures} not as the manifest says")
     return 1 if failures else 0
 

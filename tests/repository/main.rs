@@ -10,6 +10,7 @@ mod examples;
 mod guides;
 mod languages;
 mod locks_page;
+mod recall_page;
 #[path = "../support/mod.rs"]
 mod support;
 mod terminal;

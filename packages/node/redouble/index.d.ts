@@ -168,7 +168,7 @@ export interface Clock {
   resume(): Promise<void>;
 }
 
-export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued' | 'evicted' | 'unknown';
+export type Outcome = 'answered' | 'lost' | 'never-ran' | 'silent' | 'queued' | 'evicted' | 'unknown' | 'mark';
 
 export interface JournalQuery extends Pattern {
   /** A glob for the reply, as an entry shows it. */
@@ -282,6 +282,8 @@ export interface Finding {
   timeUs: number;
   /** The CLIENT ID of the client whose mistake it is; 0 is none. */
   culprit: number;
+  /** The mark that it came after, such as the name of a test. */
+  mark: string | null;
   allowed: string | null;
   evidence: Evidence[];
 }
@@ -391,6 +393,8 @@ export interface Redouble {
   gate<T>(conditions: GateConditions, body: (gate: Gate) => Promise<T> | T): Promise<T>;
   /** Puts everything back to its state at the start. Clients stay connected. */
   reset(): Promise<void>;
+  /** Says what comes next, such as a test: findings say after which mark they came. A reset keeps the last one. */
+  mark(text: string): Promise<void>;
   /** A private space on the same port, made on first use. Without a name, one that nobody else has. */
   space(name?: string): Space;
   /** Writes one HTML page that draws who held which lock when. It needs a journal. */

@@ -53,7 +53,7 @@ export const test = vitest === undefined ? missing : vitest.test.extend({
     if (run === undefined) missing();
     const own = runs.spaceOf(run, worker);
     const watch = new runs.TestCheck(own, run.level, true);
-    await watch.begin();
+    await watch.begin(nameOf(task));
     await use(own);
     const error = await watch.end(task.name, task.result?.state === 'fail');
     await own.release();
@@ -62,6 +62,14 @@ export const test = vitest === undefined ? missing : vitest.test.extend({
 });
 
 export { test as it };
+
+/** The name of a test with its file and suites. */
+function nameOf(task) {
+  const names = [];
+  for (let each = task; each; each = each.suite) names.unshift(each.name);
+  if (task.file && task.file.name !== names[0]) names.unshift(task.file.name);
+  return names.filter(Boolean).join(' > ');
+}
 
 /** Vitest leaves workers behind when it is killed. A worker of a runner that is gone has nobody to tell its results. */
 function endWithRunner() {
@@ -86,7 +94,7 @@ export async function begin() {
   beforeEach(async ({ task }) => {
     if (task.concurrent) return;
     if (isResetForEachTest) await redouble.reset();
-    await watch.begin();
+    await watch.begin(nameOf(task));
   });
   afterEach(async ({ task }) => {
     if (task.concurrent) return;

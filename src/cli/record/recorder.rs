@@ -372,6 +372,7 @@ fn missing_event(records: u64, seq: u64) -> Item {
         client: 0,
         name: Vec::new(),
         address: String::new(),
+        process: None,
         node: None,
         detail: counted(records, "record"),
         key: None,

@@ -198,7 +198,14 @@ impl Loader {
         // Each occurrence adds to the previous ones.
         if matches!(
             row.name,
-            "load" | "upstream" | "upstream-cluster" | "upstream-sentinel" | "locks" | "not-locks" | "audit-allow"
+            "load"
+                | "upstream"
+                | "upstream-cluster"
+                | "upstream-sentinel"
+                | "locks"
+                | "not-locks"
+                | "resources"
+                | "audit-allow"
         ) && !before.is_empty()
         {
             value = [before.as_slice(), &value].join(&b' ');

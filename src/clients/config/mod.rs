@@ -421,6 +421,7 @@ impl Config {
         Scope {
             locks: self.list("locks"),
             not_locks: self.list("not-locks"),
+            resources: self.list("resources"),
             allowed: allowed.collect(),
             ..Scope::default()
         }

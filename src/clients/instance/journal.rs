@@ -5,13 +5,18 @@ use std::sync::{Arc, Weak};
 
 use super::Instance;
 use crate::base::clock::real_micros;
+use crate::base::process::SearchScope;
+use crate::clients::identification::Identified;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::clients::session::Client;
-use crate::insight::audit::AuditedServer;
+use crate::insight::audit::{AuditedServer, Judgement};
 use crate::powers::{Hook, Journal};
 
 /// The channel of new findings.
 pub const FINDINGS_CHANNEL: &[u8] = b"__redouble__:findings";
+
+/// The longest mark, in bytes.
+pub const LONGEST_MARK: usize = 1024;
 
 impl Instance {
     /// Records every command in the journal, which keeps the newest of so many bytes.
@@ -22,16 +27,52 @@ impl Instance {
     }
 
     fn record_journal(&self, bytes: usize) {
+        let was_on = self.control.journal.is_on();
         self.control.journal.start(bytes);
+        if !was_on {
+            self.control.journal.repeat_mark((self.clock.micros(), real_micros()));
+        }
         self.active_hooks.arm(Hook::Journal);
+        self.clients.all().iter().for_each(|client| self.identify_present(client));
     }
 
-    /// Puts the journal and the audit to their initial state: empty, and on if the configuration says so.
-    pub fn reset_journal(&self) {
+    /// Looks up the process of a client that has been there for some time, unless that was done.
+    pub fn identify_present(&self, client: &Arc<Client>) {
+        if self.active_hooks.has(Hook::Journal)
+            && !client.is_identified()
+            && let Some(scope) = self.identification_scope()
+        {
+            self.identification.of_present(client, scope);
+        }
+    }
+
+    /// Looks up the process of a client that has just connected. Its connection is to wait for what is returned.
+    pub fn identify(&self, client: &Arc<Client>) -> Option<Identified> {
+        if !self.active_hooks.has(Hook::Journal) {
+            return None;
+        }
+        self.identification.of_new(client, self.identification_scope()?)
+    }
+
+    fn identification_scope(&self) -> Option<SearchScope> {
+        match &*self.config.text("identify-clients") {
+            "no" => None,
+            "children" => Some(SearchScope::Children),
+            _ => Some(SearchScope::Machine),
+        }
+    }
+
+    /// Marks this place in the journal: what follows belongs to the test, or whatever else, that the text names.
+    pub fn mark_journal(&self, text: &str) {
+        self.control.journal.note_mark(text, (self.clock.micros(), real_micros()));
+    }
+
+    /// Puts the journal and the audit to their initial state: empty, and on if the configuration says so. What was found
+    /// until then is archived.
+    pub fn reset_journal(&self, judgement: Judgement) {
         self.active_hooks.disarm(Hook::Journal);
-        self.audit.archive(self.number);
         self.control.journal.reset();
-        self.audit.reset(self.number);
+        self.audit.reset(self.number, judgement);
         if self.config.is_on("journal") || self.config.is_on("audit") {
             self.record_journal(self.config.number("journal-size"));
         }
@@ -48,6 +89,7 @@ impl Instance {
     pub fn clear_journal(&self) {
         self.audit.commit_all();
         self.control.journal.clear();
+        self.control.journal.repeat_mark((self.clock.micros(), real_micros()));
     }
 
     /// Registers this server's journal with its audit.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Instance;
+use crate::base::clock::Pace;
 use crate::base::duration::spell_duration;
 use crate::powers::{ExplorationSummary, Fault, Gate, Hook, Pattern, Precedence, Rule, Side, Verdict};
 
@@ -134,7 +135,11 @@ impl Instance {
 
     /// Ends the exploration of orders, if there is one; all parked commands go on. The error says that there is none.
     pub fn stop_exploring(&self) -> Result<ExplorationSummary, &'static str> {
+        let owned_clock = self.control.explorer.owns_clock() && self.upstream.is_none();
         let summary = self.control.explorer.stop(&self.clock);
+        if owned_clock {
+            self.clock.set_pace(Pace::Speed(1.0));
+        }
         // A run that is about to begin raises this flag first, and finds the explorer stopped afterwards.
         self.active_hooks.disarm(Hook::Explore);
         summary

@@ -9,6 +9,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::base::clock::{Alarm, Millis};
+use crate::base::process::{Endpoint, Process};
 use crate::base::sync::MutexExt;
 use crate::clients::acl::User;
 use crate::clients::config::OutputLimit;
@@ -20,8 +21,15 @@ use crate::spec::{CommandSpec, ResolvedRow};
 /// Where a connection comes from, and where it arrived.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    Tcp { peer: SocketAddr, local: SocketAddr },
-    Unix { path: PathBuf },
+    Tcp {
+        peer: SocketAddr,
+        local: SocketAddr,
+    },
+    Unix {
+        path: PathBuf,
+        /// The process that connected, if the system says so.
+        pid: Option<u32>,
+    },
 }
 
 impl Peer {
@@ -29,7 +37,7 @@ impl Peer {
     pub fn address(&self) -> String {
         match self {
             Self::Tcp { peer, .. } => peer.to_string(),
-            Self::Unix { path } => format!("{}:0", path.display()),
+            Self::Unix { path, .. } => format!("{}:0", path.display()),
         }
     }
 
@@ -37,7 +45,15 @@ impl Peer {
     pub fn local_address(&self) -> String {
         match self {
             Self::Tcp { local, .. } => local.to_string(),
-            Self::Unix { path } => format!("{}:0", path.display()),
+            Self::Unix { path, .. } => format!("{}:0", path.display()),
+        }
+    }
+
+    /// The other end, if it is on this machine.
+    pub fn endpoint(&self) -> Option<Endpoint> {
+        match *self {
+            Self::Tcp { peer, local } => Endpoint::tcp(peer, local),
+            Self::Unix { pid, .. } => pid.map(Endpoint::Pid),
         }
     }
 
@@ -87,6 +103,8 @@ pub enum Signal {
     Look = 256,
     /// The server has become a replica: the blocked command fails, and the connection is closed.
     RoleChanged = 512,
+    /// Its process is known now.
+    Identified = 1024,
 }
 
 /// What a connection does, for a clock that moves on by itself when every client is blocked.
@@ -183,6 +201,8 @@ pub struct Client {
     id: u64,
     peer: Peer,
     fd: i32,
+    /// The process that it is, once it was looked up; `None` in it if it was not found.
+    process: OnceLock<Option<Arc<Process>>>,
     /// The number of the node of the deployment that it is connected to; 0 without a deployment.
     node: AtomicU16,
     created: AtomicI64,
@@ -287,6 +307,7 @@ impl Client {
             id,
             peer,
             fd,
+            process: OnceLock::new(),
             node: AtomicU16::new(0),
             created: AtomicI64::new(created),
             signals: AtomicU32::new(0),
@@ -313,6 +334,20 @@ impl Client {
 
     pub fn fd(&self) -> i32 {
         self.fd
+    }
+
+    /// The process that it is, once it is known.
+    pub fn process(&self) -> Option<&Arc<Process>> {
+        self.process.get()?.as_ref()
+    }
+
+    /// Whether its process was looked up, with success or without.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.process.get().is_some()
+    }
+
+    pub(crate) fn set_process(&self, process: Option<Arc<Process>>) {
+        let _ = self.process.set(process);
     }
 
     /// The number of the node of the deployment that it is connected to; 0 without a deployment.
@@ -647,7 +682,7 @@ mod tests {
     #[test]
     fn a_connection_that_is_gone_holds_no_alarm_even_if_its_client_is_still_known() {
         let clock = Arc::new(Clock::new());
-        let client = Client::new(1, Peer::Unix { path: PathBuf::new() }, 0, 0);
+        let client = Client::new(1, Peer::Unix { path: PathBuf::new(), pid: None }, 0, 0);
         client.signal(Signal::Kill);
         client.hold_until_signals_end(|| clock.rung_alarm());
         assert!(client.is_watched() && !clock.is_quiescent());

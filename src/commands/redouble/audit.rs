@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::words::{either, option_names};
-use super::{Action, Power, count, duration, expected, nothing_more, number, text};
+use super::{Action, Power, count, duration, expected, nothing_more, number, process_fields, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
@@ -24,9 +24,9 @@ pub(super) const AUDIT: Power = Power {
 };
 
 /// Which findings are meant.
-const QUERY: &str = "[KEY glob] [CODE code] [SEVERITY <ERROR | WARNING | NOTE>] [SINCE seq] [ALLOWED]";
-const LIST: &str = joined!(" ", ["LIST", QUERY, "[FINAL] [LIMIT number]"]);
-const COUNT: &str = joined!(" ", ["COUNT", QUERY, "[FINAL]"]);
+const QUERY: &str = "[KEY glob] [CODE code] [SEVERITY <ERROR | WARNING | NOTE>] [SINCE seq] [MARK glob] [ALLOWED]";
+const LIST: &str = joined!(" ", ["LIST", QUERY, "[FINAL | RUN] [LIMIT number]"]);
+const COUNT: &str = joined!(" ", ["COUNT", QUERY, "[FINAL | RUN]"]);
 const AWAIT: &str = joined!(" ", ["AWAIT", QUERY, "count [timeout]"]);
 
 const ACTIONS: &[Action] = &[
@@ -48,7 +48,8 @@ const ACTIONS: &[Action] = &[
     Action {
         words: LIST,
         summary: "What was found: so severe or worse; the last ones (100), or the first ones after a place in the order. \
-                  With final as if nothing more were to come. The word LIST may be left out.",
+                  With final as if nothing more were to come, with run also what was found before resets. The word LIST \
+                  may be left out.",
         run: list,
     },
     Action { words: COUNT, summary: "How many findings there are.", run: tally },
@@ -114,6 +115,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (text("missed"), count(figures.missed)),
         (text("locks"), globs(&figures.scope.locks)),
         (text("not-locks"), globs(&figures.scope.not_locks)),
+        (text("resources"), globs(&figures.scope.resources)),
         (text("allowances"), Reply::Array(allowances.collect())),
     ]))
 }
@@ -135,6 +137,9 @@ fn take_query(query: &mut FindingQuery, args: &mut Args<'_>) -> Result<bool, Com
         query.severity = Some(severity.ok_or_else(|| expected(&format!("{} was expected", either(&names)), word))?);
     } else if args.take("since") {
         query.since = Some(number(args, "a place in the order", 0)?);
+    } else if args.take("mark") {
+        let glob = args.optional().ok_or_else(|| expected("a glob for marks was expected", None))?;
+        query.mark = Some(glob.to_vec());
     } else if args.take("allowed") {
         query.allowed = true;
     } else {
@@ -154,26 +159,44 @@ fn end_of_query(args: &Args<'_>, words: &str) -> Result<(), CommandError> {
     if args.is_empty() { Ok(()) } else { Err(expected(&format!("{} was expected", names()), args.peek())) }
 }
 
-/// What was found so far, or would have been if nothing more were to come.
-fn found(audit: &LiveAudit, query: &FindingQuery, is_final: bool) -> Vec<Arc<Finding>> {
-    let mut findings = if is_final { audit.finished().findings().to_vec() } else { audit.findings() };
+/// Which findings a question is about.
+#[derive(Clone, Copy)]
+enum Extent {
+    SoFar,
+    /// As if nothing more were to come.
+    Final,
+    /// The same, with those from before resets.
+    Run,
+}
+
+/// Takes the extent that a question is about, if one is named.
+fn take_extent(extent: &mut Extent, args: &mut Args<'_>) -> bool {
+    let named = [("final", Extent::Final), ("run", Extent::Run)].into_iter().find(|(word, _)| args.take(word));
+    *extent = named.map_or(*extent, |(_, named)| named);
+    named.is_some()
+}
+
+fn found(audit: &LiveAudit, query: &FindingQuery, extent: Extent) -> Vec<Arc<Finding>> {
+    let mut findings = match extent {
+        Extent::SoFar => audit.findings(),
+        Extent::Final => audit.finished().findings().to_vec(),
+        Extent::Run => audit.findings_of_run(),
+    };
     findings.retain(|finding| query.fits(finding));
     findings
 }
 
 fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let (mut query, mut is_final, mut limit) = (FindingQuery::default(), false, USUAL_LIMIT);
+    let (mut query, mut extent, mut limit) = (FindingQuery::default(), Extent::SoFar, USUAL_LIMIT);
     loop {
-        if args.take("final") {
-            is_final = true;
-        } else if args.take("limit") {
+        if args.take("limit") {
             limit = number(args, "the limit", 1)?;
-        } else if !take_query(&mut query, args)? {
+        } else if !take_extent(&mut extent, args) && !take_query(&mut query, args)? {
             break;
         }
     }
     end_of_query(args, LIST)?;
-    let mut findings = found(opened(call)?, &query, is_final);
+    let mut findings = found(opened(call)?, &query, extent);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
     findings.drain(..skipped);
@@ -182,16 +205,10 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 }
 
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let (mut query, mut is_final) = (FindingQuery::default(), false);
-    loop {
-        if args.take("final") {
-            is_final = true;
-        } else if !take_query(&mut query, args)? {
-            break;
-        }
-    }
+    let (mut query, mut extent) = (FindingQuery::default(), Extent::SoFar);
+    while take_extent(&mut extent, args) || take_query(&mut query, args)? {}
     end_of_query(args, COUNT)?;
-    Ok(count(found(opened(call)?, &query, is_final).len() as u64))
+    Ok(count(found(opened(call)?, &query, extent).len() as u64))
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -223,7 +240,7 @@ pub fn so_many_found(
             for follower in &mut followers {
                 follower.read(cx, |_| ());
             }
-            there = found(&audit, &query, false).len() as u64;
+            there = found(&audit, &query, Extent::SoFar).len() as u64;
             if there >= wanted {
                 return Poll::Ready(true);
             }
@@ -297,6 +314,7 @@ fn described(finding: &Finding) -> Reply<'static> {
         (text("last-seq"), count(finding.last_seq)),
         (text("time-us"), Reply::Integer(finding.at)),
         (text("culprit"), count(finding.culprit)),
+        (text("mark"), finding.mark.as_deref().map_or(Reply::Null, text)),
         (text("allowed"), finding.allowed.as_deref().map_or(Reply::Null, text)),
         (text("evidence"), Reply::Array(finding.evidence.iter().map(shown).collect())),
     ])
@@ -316,6 +334,7 @@ pub(super) fn journal_ref_fields(source: &JournalRef) -> Vec<(Reply<'static>, Re
         (text("client"), count(source.client)),
         (text("name"), text(&*source.name)),
     ];
+    fields.extend(process_fields(source.process.as_ref().map(|process| &*process.process)));
     fields.extend(source.node.as_deref().map(|node| (text("node"), text(node))));
     fields.extend([(text("time-us"), Reply::Integer(source.at)), (text("command"), text(&*source.line))]);
     fields

@@ -5,7 +5,7 @@ use super::{Action, Power, begin, count, duration, expected, nothing_more, numbe
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
 use crate::commands::{Call, CommandResult};
-use crate::powers::{ExplorationSummary, Order, Search};
+use crate::powers::{Chaos, ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
@@ -17,8 +17,8 @@ pub(super) const EXPLORE: Power = Power::new(
 .for_clients();
 
 const START: &str = "START [RUNS number] [RANDOM number] [SEED number] [SETTLE duration] [CLIENT name-glob] \
-                     [CLIENTS number] [EVERY-ORDER]";
-const REPLAY: &str = "REPLAY token [SETTLE duration] [CLIENT name-glob]";
+                     [CLIENTS number] [EVERY-ORDER] [CHAOS kinds] [POLLS number]";
+const REPLAY: &str = "REPLAY token [SETTLE duration] [CLIENT name-glob] [CHAOS kinds] [POLLS number]";
 
 const ACTIONS: &[Action] = &[
     Action { words: START, summary: "Begins to explore. Nothing is held before the first NEXT.", run: start },
@@ -64,6 +64,7 @@ fn start(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             return Err(no_option(START, args));
         }
     }
+    may_move_clock(call, &search)?;
     call.server.control.explorer.start(search).map_err(refused)?;
     Ok(Reply::OK)
 }
@@ -83,8 +84,17 @@ fn replay(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             return Err(no_option(REPLAY, args));
         }
     }
+    may_move_clock(call, &search)?;
     call.server.control.explorer.replay(search, order).map_err(refused)?;
     Ok(Reply::OK)
+}
+
+/// An expiry needs a clock of this server's own.
+fn may_move_clock(call: &Call<'_>, search: &Search) -> Result<(), CommandError> {
+    if call.server.upstream.is_some() && search.chaos.needs_own_clock() {
+        return Err(CommandError::new(format!("ERR {}", Search::FOREIGN_CLOCK)));
+    }
+    Ok(())
 }
 
 /// The error for something that is no option of this action.
@@ -103,6 +113,17 @@ fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, Command
         let glob = word.filter(|word| word.len() <= LONGEST);
         let wrong = || expected("a glob for the names of clients of at most 65536 bytes was expected", word);
         search.client = Some(glob.ok_or_else(wrong)?.to_vec());
+    } else if args.take("chaos") {
+        let word = args.optional();
+        let wrong = || {
+            expected(
+                "chaos is expiry, lost-reply, crash or pause, or several with commas, each with = and how often it may happen in a run",
+                word,
+            )
+        };
+        search.chaos = word.and_then(Chaos::parse).ok_or_else(wrong)?;
+    } else if args.take("polls") {
+        search.polls = u32::try_from(number(args, "polls", 0)?).unwrap_or(u32::MAX);
     } else {
         return Ok(false);
     }
@@ -152,6 +173,9 @@ fn describe(findings: &ExplorationSummary) -> Reply<'static> {
         (text("clients"), count(findings.clients as u64)),
         (text("strayed"), count(findings.strayed)),
         (text("too-long"), count(findings.too_long)),
+        (text("polls"), count(findings.polls)),
+        (text("endless"), count(findings.endless)),
+        (text("dropped"), count(findings.dropped)),
         (text("complete"), text(if findings.is_complete { "yes" } else { "no" })),
         (text("how"), findings.how.clone().map_or(Reply::Null, text)),
     ])

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
-use super::{Action, Power, count, duration, expected, name, nothing_more, number, text};
+use super::{Action, Power, count, duration, expected, name, nothing_more, number, process_fields, text};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::{CommandError, plain};
@@ -34,7 +34,7 @@ const QUERY: &str = joined!(
     " ",
     [
         PATTERN,
-        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED | UNKNOWN>] [FAULT name] [CHILDREN] [SINCE seq]"
+        "[REPLY glob] [OUTCOME <ANSWERED | LOST | NEVER-RAN | SILENT | QUEUED | EVICTED | UNKNOWN | MARK>] [FAULT name] [CHILDREN] [SINCE seq]"
     ]
 );
 const LIST: &str = joined!(" ", ["LIST", QUERY, "[LIMIT number]"]);
@@ -352,6 +352,7 @@ fn described(entry: Entry, further: Vec<(Reply<'static>, Reply<'static>)>) -> Re
         (text("name"), text(entry.name)),
         (text("address"), text(entry.address)),
     ];
+    fields.extend(process_fields(entry.process.as_deref()));
     fields.extend(entry.node.map(|node| (text("node"), text(node))));
     fields.extend([
         (text("db"), count(entry.db.into())),

@@ -13,6 +13,7 @@ mod gate;
 mod instance;
 mod journal;
 mod locks;
+mod mark;
 mod node;
 mod pattern;
 mod reset;
@@ -27,6 +28,7 @@ pub use journal::reached;
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
+use crate::base::process::Process;
 use crate::base::profile::Since;
 use crate::clients::instance::UpstreamInfo;
 use crate::clients::session::{ControlJob, Flow, Wait};
@@ -99,6 +101,7 @@ powers!(
     journal::JOURNAL,
     audit::AUDIT,
     locks::LOCKS,
+    mark::MARK,
     space::SPACE,
     space::SPACES,
     instance::INSTANCE,
@@ -285,6 +288,14 @@ fn number(args: &mut Args<'_>, what: &str, least: u64) -> Result<u64, CommandErr
 
 fn text(text: impl Into<Vec<u8>>) -> Reply<'static> {
     Reply::bulk(text.into())
+}
+
+/// The process of a client, if it is known; its program is left out if it is the one that the server is in.
+fn process_fields(process: Option<&Process>) -> Vec<(Reply<'static>, Reply<'static>)> {
+    let Some(process) = process else { return Vec::new() };
+    let mut fields = vec![(text("pid"), count(process.pid.into()))];
+    fields.extend((!process.program.is_empty()).then(|| (text("program"), text(&*process.program))));
+    fields
 }
 
 fn count(number: u64) -> Reply<'static> {

@@ -362,6 +362,26 @@ impl Keyspace {
         self.waiters.hashes().into_iter().filter_map(deadline).min()
     }
 
+    /// The key that expires first of those that have not expired at `now`, in whatever database, with its deadline.
+    /// `None` also while a slow script holds the keys.
+    pub fn next_expiry(&self, now: Millis) -> Option<(Millis, Vec<u8>)> {
+        let mut first: Option<(Millis, Vec<u8>)> = None;
+        for (db, database) in (0..).zip(&self.databases).filter_map(|(db, lock)| Some((db, lock.get()?))) {
+            for meta in database.shard_meta.iter().filter(|meta| meta.has_deadlines()) {
+                let is_next = |deadline| deadline >= now && first.as_ref().is_none_or(|(least, _)| deadline < *least);
+                let mut rows: Vec<_> =
+                    meta.deadlines().iter_from(0).filter(|(deadline, _)| is_next(*deadline)).collect();
+                rows.sort_unstable();
+                // Rows can be stale.
+                let living = rows.into_iter().find_map(|(deadline, hash)| {
+                    Some((deadline, self.lock_shard(hash, db).ok()?.key_expiring_at(hash, deadline)?))
+                });
+                first = living.or(first);
+            }
+        }
+        first
+    }
+
     /// Whether anything has a deadline.
     pub fn has_deadlines(&self) -> bool {
         self.shard_meta().any(ShardMeta::has_deadlines)

@@ -207,7 +207,7 @@ mod tests {
     use crate::clients::session::Peer;
 
     fn client(id: u64) -> Arc<Client> {
-        Arc::new(Client::new(id, Peer::Unix { path: "s".into() }, -1, 0))
+        Arc::new(Client::new(id, Peer::Unix { path: "s".into(), pid: None }, -1, 0))
     }
 
     fn keys(names: &[&str]) -> NamedKeys {

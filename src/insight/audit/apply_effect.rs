@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::client_identity::SameProgram;
+use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, LockRead};
+use super::code::Severity;
 use super::effect::{Claim, Effect, ExpiryChange, Intent, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
-use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, Waiter, push_exact};
+use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, PastHold, Waiter, push_exact};
 use super::lock_event::LockEvent;
 use super::lock_reason::LockReason;
 use super::lock_tracker::{LockTracker, NewHold};
+use super::rules::{is_trivial, is_unique_token};
 use super::timestamp::Timestamp;
 
 impl LockTracker<'_> {
@@ -28,20 +30,25 @@ impl LockTracker<'_> {
         }
         let token = effect.precondition.token();
         match &effect.effect {
-            Effect::Take { value, expiry, took: true } => self.take(Some(value), *expiry),
+            Effect::Take { value, expiry, took: true } => self.take(Some(value), *expiry, Acquisition::Free),
             Effect::Take { value, took: false, .. } => self.refuse(Some(value)),
             Effect::Set { value, expiry, old: Some(old) } if effect.precondition == Precondition::None => {
                 self.swap(effect.precondition, value, *expiry, *old);
             }
             Effect::Set { value, expiry, .. } => self.set(effect.precondition, Some(value), *expiry, Claim::Sets),
             Effect::Arrive { value, claim: Claim::Refused, .. } => self.refuse(*value),
-            Effect::Arrive { value, expiry, claim: Claim::TakesFree } => self.take(*value, *expiry),
+            Effect::Arrive { value, expiry, claim: Claim::TakesFree } => self.take(*value, *expiry, Acquisition::Free),
             Effect::Arrive { value, expiry, claim } => self.set(effect.precondition, *value, *expiry, *claim),
             Effect::Read { value } => self.read(*value),
             Effect::Delete { removed } => {
                 match removed.unwrap_or(self.context.lock.value.is_some() || self.context.lock.is_in_doubt) {
                     true => self.delete(effect.precondition),
-                    false => self.note_not_owned(token, Intent::Release),
+                    false => {
+                        if self.has_held() {
+                            self.note_reason(LockReason::Returned);
+                        }
+                        self.note_not_owned(token, Intent::Release);
+                    }
                 }
             }
             Effect::Expire { expiry, done: true } => self.set_expiry(effect.precondition, *expiry),
@@ -52,7 +59,11 @@ impl LockTracker<'_> {
             Effect::RemoveMember { member, count, .. } => self.remove_member(member, *count),
             Effect::Unknown { .. } => self.doubt(),
             // The auditor divides these into the effects above.
-            Effect::OtherWrite | Effect::Transfer { .. } | Effect::Flush { .. } | Effect::SwapDatabases { .. } => {}
+            Effect::Transfer { .. } | Effect::Flush { .. } | Effect::SwapDatabases { .. } => {}
+            // A declared lock of another type is followed elsewhere.
+            Effect::OtherWrite if self.context.lock.holds.is_empty() => {}
+            Effect::OtherWrite if self.context.lock.reasons.has(LockReason::Said) => self.doubt(),
+            Effect::OtherWrite => {}
         }
         if let Some(node) = self.context.source.node.clone().filter(|_| !self.context.is_stale) {
             self.lock().node = Some(node);
@@ -127,7 +138,7 @@ impl LockTracker<'_> {
     }
 
     /// The client gets the lock, which was free.
-    fn take(&mut self, value: Option<&[u8]>, expiry: ExpiryChange) {
+    fn take(&mut self, value: Option<&[u8]>, expiry: ExpiryChange, how: Acquisition) {
         if self.context.lock.value.is_some() || self.held().is_some() {
             self.vanish();
         }
@@ -136,7 +147,7 @@ impl LockTracker<'_> {
         let written = (at - (real - earliest), earliest);
         let timestamp =
             value.and_then(|value| self.timestamp_written(value, written.0, written.1)).filter(|_| deadline.is_none());
-        self.acquire(&NewHold { token: value, how: Acquisition::Free, old: None, deadline, timestamp });
+        self.acquire(&NewHold { token: value, how, old: None, deadline, timestamp });
     }
 
     fn acquire(&mut self, new: &NewHold<'_>) {
@@ -172,8 +183,10 @@ impl LockTracker<'_> {
             None => self.context.lock.past_holds.back().is_some_and(|past| past.end == HoldEnd::Closed),
         };
         if is_contended {
-            // An unknown value may be the same.
-            let is_alike = value.is_none_or(|value| self.context.lock.value.as_deref() == Some(value));
+            // An unknown value may be the same. What is no token may be data.
+            let is_same = |value| self.context.lock.value.as_deref() == Some(value);
+            let is_known = self.context.lock.reasons.has(LockReason::Contended);
+            let is_alike = value.is_none_or(|value| is_same(value) || !(is_known || is_unique_token(value)));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
@@ -282,24 +295,35 @@ impl LockTracker<'_> {
         let hold = self.held();
         let Some(held) = hold else {
             // SET is no way to take a lock, but where the user says that the key is one, the client has it then.
-            let is_take = match claim {
-                Claim::Takes | Claim::TakesFree => true,
+            let how = match claim {
+                Claim::Takes | Claim::TakesFree => Some(Acquisition::Free),
+                Claim::Sets if self.renews_expired(precondition, value) => Some(Acquisition::Renewed),
                 Claim::Sets => {
                     let lock = &self.context.lock;
-                    lock.reasons.has(LockReason::Said) && lock.value.is_none() && !lock.is_in_doubt
+                    // A counter is put to nothing before it is used.
+                    let is_nothing = value.is_some_and(|value| value.is_empty() || value == b"0");
+                    let is_free = lock.value.is_none() && !lock.is_in_doubt && !is_nothing;
+                    (lock.reasons.has(LockReason::Said) && is_free).then_some(Acquisition::Free)
                 }
-                Claim::None | Claim::Refused => false,
+                Claim::None | Claim::Refused => None,
             };
-            if is_take {
-                return self.take(value, expiry);
+            if let Some(how) = how {
+                return self.take(value, expiry, how);
             }
             self.write_value(value);
             self.set_deadline(deadline);
             return;
         };
         let is_same = |lock: &Lock| !lock.is_value_unknown && value == Some(&*lock.holds[held].token);
-        let is_own = self.is_own_hold(held, precondition) || is_same(self.context.lock);
+        let is_race = precondition == Precondition::None && self.found_free_before(held, is_same(self.context.lock));
+        let is_own = !is_race && (self.is_own_hold(held, precondition) || is_same(self.context.lock));
         let written = value.unwrap_or_default();
+        if is_own && leaves_a_mark(precondition, written) {
+            self.emit(&LockEvent::Deleted { hold, precondition, is_release: true, read: None });
+            self.lose_key(held, true);
+            self.write_value(value);
+            return self.set_deadline(deadline);
+        }
         if is_own {
             self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: Some(written) });
             self.set_deadline(deadline);
@@ -315,6 +339,43 @@ impl LockTracker<'_> {
         self.set_deadline(deadline);
         self.write_value(value);
         self.lock().holds[held].status = HoldStatus::Overwritten(source);
+        if is_race {
+            // It found the lock free, and believes that it has it.
+            self.acquire(&NewHold { token: value, how: Acquisition::Free, old: None, deadline, timestamp: None });
+        }
+    }
+
+    /// Whether the client that acts found the key free before the hold began: it looked first and sets the key now. With
+    /// the value that is there it may be another connection of the holder, unless the holder looked first, too.
+    fn found_free_before(&self, held: usize, is_same_value: bool) -> bool {
+        let Some(actor) = self.context.actor else { return false };
+        let hold = &self.context.lock.holds[held];
+        let found_free = |client: &ClientIdentity| {
+            let state = self.context.clients.get(&(client.server, client.id));
+            let read = state.and_then(|state| state.last_read_of(&self.context.lock.id));
+            read.is_some_and(|read| read.value.is_none() && read.source.place < hold.acquired.place)
+        };
+        let are_two = match actor.same_program(&hold.client) {
+            SameProgram::Yes => false,
+            SameProgram::No => true,
+            SameProgram::Unknown => !is_same_value || found_free(&hold.client),
+        };
+        are_two && found_free(actor)
+    }
+
+    /// Whether the client renews a hold of its own that has expired, and thereby takes the lock anew.
+    fn renews_expired(&self, precondition: Precondition<'_>, value: Option<&[u8]>) -> bool {
+        let (Some(actor), Some(value)) = (self.context.actor, value) else { return false };
+        let lock = &self.context.lock;
+        let may_be_lock = lock.is_known() || lock.reasons.has(LockReason::Named);
+        let is_its = |past: &PastHold| {
+            past.end == HoldEnd::Expired
+                && past.hold.is_certain
+                && *past.hold.token == *value
+                && past.hold.client.is_same_connection(actor)
+        };
+        let is_over = lock.value.as_deref() != Some(value) && !lock.is_in_doubt && !lock.is_value_unknown;
+        is_over && may_be_lock && precondition == Precondition::None && lock.past_holds.iter().any(is_its)
     }
 
     /// A value arrives that the client claims nothing of: SWAPDB.
@@ -337,6 +398,12 @@ impl LockTracker<'_> {
         }
     }
 
+    /// Whether the client that acts has held the lock, or believes that it does.
+    fn has_held(&self) -> bool {
+        let lock = &self.context.lock;
+        self.context.actor.is_some_and(|actor| lock.hold_of(actor).is_some() || lock.past_hold_of(actor).is_some())
+    }
+
     /// The last read of the client that acts.
     fn last_read(&self) -> Option<LockRead> {
         let actor = self.context.actor?;
@@ -351,6 +418,10 @@ impl LockTracker<'_> {
         if !is_stale && self.context.lock.value.as_deref() != value && self.context.lock.shape == LockShape::Value {
             self.vanish();
             self.set_value(value);
+        }
+        let is_data = |value| !is_unique_token(value) && !is_trivial(value);
+        if !self.context.lock.is_known() && !self.has_held() && value.is_some_and(is_data) {
+            self.lock().reasons.note_data();
         }
         if let Some(client) = self.actor() {
             let (id, times_taken) = (Arc::clone(&self.context.lock.id), self.context.lock.times_taken);
@@ -387,7 +458,7 @@ impl LockTracker<'_> {
             Precondition::Compared(_) => true,
             Precondition::None => is_own,
         };
-        if is_own {
+        if is_own || self.has_held() {
             self.note_reason(LockReason::Returned);
         }
         let read = self.last_read();
@@ -442,8 +513,19 @@ impl LockTracker<'_> {
         }
         let past = self.context.lock.past_holds.iter().rev().find(|past| is_its(&past.hold));
         let had_held = past.is_some_and(|past| past.end != HoldEnd::Released);
+        // A script that is given the token which the client put there was to compare it.
+        let is_token = token.is_some_and(|token| token.len() >= 8 && !token.iter().all(u8::is_ascii_digit));
+        let is_own_token = past.is_some_and(|past| past.hold.client.is_same_connection(&client)) && is_token;
+        let is_late_renewal = intent == Intent::Extend && past.is_some_and(|past| past.end == HoldEnd::Expired);
+        if is_own_token && self.context.lock.shape == LockShape::Value {
+            let is_wrong = self.context.lock.pending.iter().any(|finding| finding.severity == Severity::Error);
+            self.note_reason(if is_wrong { LockReason::Compared } else { LockReason::Sought });
+        }
         self.emit(&LockEvent::NotOwned { token, intent, had_held });
-        self.note_release(&client);
+        // Whether it stops, its next writes show.
+        if !is_late_renewal {
+            self.note_release(&client);
+        }
     }
 
     /// The client gives the key another deadline.
@@ -462,8 +544,7 @@ impl LockTracker<'_> {
             && self.context.lock.holds[hold].extensions == 0
         {
             // A counter begins like that, too, but not with a token.
-            let token = &self.context.lock.holds[hold].token;
-            let is_token = token.len() >= 8 && !token.iter().all(u8::is_ascii_digit);
+            let is_token = is_unique_token(&self.context.lock.holds[hold].token);
             self.note_reason(if is_token { LockReason::ExpiryBehind } else { LockReason::Behind });
         }
         self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: None });
@@ -524,6 +605,14 @@ impl LockTracker<'_> {
             self.set_value(None);
         }
     }
+}
+
+/// Whether a holder that compares its token writes something in its place that is no token: `done`, for those who look
+/// later. It has given the lock up then.
+fn leaves_a_mark(precondition: Precondition<'_>, written: &[u8]) -> bool {
+    let is_mark =
+        |token: &[u8]| written.len() < token.len() && !token.starts_with(written) && !is_unique_token(written);
+    precondition.token().is_some_and(|token| is_unique_token(token) && is_mark(token))
 }
 
 /// Whether the reply of a command shows that the key was there.

@@ -1,17 +1,20 @@
 //! What the auditor has learnt from the journals so far: locks, clients, findings.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
+use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates};
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
-use super::lock::{Hold, HoldEnd, Lock, LockId};
+use super::learned_locks::LearnedLocks;
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -27,20 +30,34 @@ use crate::powers::{EventKind, Outcome, short_line};
 
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
+/// How many keys are remembered that were written as no lock is.
+const MAX_DISMISSED: usize = 64;
+
+/// How many holds are remembered of keys that are not tracked any more.
+const MAX_FORGOTTEN: usize = 128;
 
 /// All that is known after a line of the journals.
 #[derive(Clone)]
 pub struct AuditState {
     pub scope: Arc<Scope>,
     pub locks: LockTable,
+    /// The last holds of keys that are free and were no locks, as far as it was known then.
+    pub forgotten: VecDeque<(Arc<LockId>, PastHold)>,
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
+    processes: ClientProcesses,
     shared: SharedConnections,
     /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
     doubted: HashSet<LockId, FixedState>,
     global: GlobalRuleState,
     pub collector: FindingCollector,
+    /// The names of locks that were seen before a reset.
+    pub learned: Arc<LearnedLocks>,
+    /// Holds that a reset has ended.
+    pub carried: CarriedHolds,
+    /// The last keys that were written as no lock is, with the commands that did it.
+    pub dismissed: Arc<VecDeque<(Arc<LockId>, JournalRef)>>,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
     /// Whether the present line may be out of date: a replica has answered it.
@@ -59,12 +76,17 @@ impl AuditState {
         Self {
             scope,
             locks: LockTable::default(),
+            forgotten: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
+            processes: ClientProcesses::default(),
             shared: SharedConnections::default(),
             doubted: HashSet::default(),
             global: GlobalRuleState::default(),
             collector,
+            learned: Arc::default(),
+            carried: CarriedHolds::default(),
+            dismissed: Arc::default(),
             is_loose: false,
             is_stale: false,
             timeline: None,
@@ -79,6 +101,7 @@ impl AuditState {
             locks: self.locks.active(),
             deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::default())).collect(),
             clients: self.clients.clone(),
+            processes: self.processes.clone(),
             shared: self.shared.clone(),
             global: self.global.clone(),
             last_lines: self.last_lines.clone(),
@@ -90,8 +113,10 @@ impl AuditState {
     /// Forgets who holds what on a server. The findings stay.
     pub fn forget_locks(&mut self, server: u16) {
         self.locks.forget(server);
+        self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
+        self.processes.forget_server(server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
     }
 
@@ -126,6 +151,7 @@ impl AuditState {
                     node: None,
                     client: 0,
                     name: Arc::from(""),
+                    process: None,
                     line,
                 });
                 self.deadlines.push((server, Deadlines::default()));
@@ -160,6 +186,7 @@ impl AuditState {
             node: None,
             client: 0,
             name: Arc::clone(&nothing),
+            process: None,
             line: nothing,
         };
         last.unwrap_or(none)
@@ -168,16 +195,55 @@ impl AuditState {
     // ---- clients
 
     pub fn client_of(&self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
-        let known = self.clients.get(&(line.server, line.client)).map(|state| &state.client);
-        let name = String::from_utf8_lossy(line.client_name());
+        let key = (line.server, line.client);
+        let known = self.clients.get(&key).map(|state| &state.client);
+        let (name, process) = line.client_labels();
+        let name = String::from_utf8_lossy(name);
         match known {
-            Some(known) if *known.name == *name => Arc::clone(known),
+            Some(known) if *known.name == *name && known.process.is_some() == process.is_some() => {
+                Arc::new(ClientIdentity { seen: line.real, ..(**known).clone() })
+            }
             _ => Arc::new(ClientIdentity {
                 server: line.server,
                 id: line.client,
                 name: Arc::from(&*name),
                 address: Arc::from(line.address()),
+                process: process.map(|process| match self.processes.of_client(key) {
+                    Some(known) => Arc::clone(known),
+                    None => Arc::new(ClientProcess::alone(Arc::clone(process))),
+                }),
+                seen: line.real,
             }),
+        }
+    }
+
+    /// The same, and its process is met if it was not.
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
+        let client = self.client_of(line);
+        let key = (client.server, client.id);
+        let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
+            return client;
+        };
+        let others = self.processes.meet(key, &process);
+        let own = self.processes.of_client(key).map(|process| (key, Arc::clone(process)));
+        others.into_iter().chain(own).for_each(|(client, process)| self.note_process(client, &process));
+        self.client_of(line)
+    }
+
+    /// More is known now of the process of a client.
+    fn note_process(&mut self, client: (u16, u64), process: &Arc<ClientProcess>) {
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        Arc::make_mut(&mut state.client).process = Some(Arc::clone(process));
+        let identity = state.client.clone();
+        for id in &state.locks_met {
+            let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
+            for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
+                Arc::make_mut(&mut hold.client).process = identity.process.clone();
+                Arc::make_mut(&mut hold.acquired).process = identity.process.clone();
+            }
+            for waiter in lock.waiters.iter_mut().filter(|waiter| waiter.client.is_same_connection(&identity)) {
+                Arc::make_mut(&mut waiter.client).process = identity.process.clone();
+            }
         }
     }
 
@@ -194,6 +260,7 @@ impl AuditState {
                 format!("({node} is master now in the place of {})", line.detail())
             }
             Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
+            Some(EventKind::Mark) => format!("({})", line.detail()),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }
@@ -209,6 +276,7 @@ impl AuditState {
             node: line.node().map(Arc::from),
             client: id,
             name: Arc::clone(&client.name),
+            process: client.process.clone(),
             line: Arc::from(text),
         })
     }
@@ -216,6 +284,7 @@ impl AuditState {
     /// Ends what a client holds and waits for: its connection ended.
     pub fn close_connection(&mut self, line: &JournalLine<'_>) {
         let key = (line.server, line.client);
+        self.processes.leave(key, line.real);
         let Some(state) = self.clients.get_mut(&key) else { return };
         let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
         let source = Self::source_of(line, &client);
@@ -267,6 +336,13 @@ impl AuditState {
             for hold in tracked.lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&client)) {
                 hold.acknowledged = Some(source.clone());
             }
+        }
+    }
+
+    /// A command that never ran may have been to take a lock.
+    pub fn note_unanswered(&mut self, line: &JournalLine<'_>) {
+        if let Some(key) = line.words.get(1).filter(|_| !self.locks.is_empty()) {
+            self.global.note_unanswered(key);
         }
     }
 
@@ -339,8 +415,21 @@ impl AuditState {
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
-            self.locks.remove(id);
+            self.forget_free(id);
         }
+    }
+
+    /// A key that is free and was no lock is not tracked any more.
+    fn forget_free(&mut self, id: &LockId) {
+        if let Some(lock) = self.locks.get(id)
+            && let Some(past) = lock.past_holds.back()
+        {
+            if self.forgotten.len() >= MAX_FORGOTTEN {
+                self.forgotten.pop_front();
+            }
+            self.forgotten.push_back((Arc::clone(&lock.id), past.clone()));
+        }
+        self.locks.remove(id);
     }
 
     /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
@@ -375,23 +464,29 @@ impl AuditState {
         let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
         happen(&mut tracker);
         let lock = &tracker.context.lock;
-        !lock.is_known() && !lock.is_in_use()
+        !lock.is_known() && !lock.is_in_use() && !lock.has_expired_token()
     }
 
     /// Applies what a command did to one key.
     pub fn apply(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) {
+        if !self.carried.is_empty() {
+            self.carried.note(line, effect);
+        }
+        let mut is_learned = false;
         let mut tracked = self.locks.find(line.server, effect.db, effect.key);
         if tracked.is_none() {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
             self.locks.add(line.server, effect.db, effect.key);
+            is_learned = self.is_learned(effect);
             tracked = self.locks.find(line.server, effect.db, effect.key);
         }
         let Some(lock) = tracked else { return };
-        let (id, is_unlike) = (Arc::clone(&lock.id), effect.is_unlike_locks() && !lock.is_known());
-        let (deadline, number) = (lock.deadline, lock.number);
-        let client = self.client_of(line);
+        let (id, number, deadline) = (Arc::clone(&lock.id), lock.number, lock.deadline);
+        let (is_known, is_unlike) = (lock.is_known(), effect.is_unlike_locks());
+        let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
+        let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
         if let Some(state) = self.state_of(line)
             && !Arc::ptr_eq(&state.client, &client)
@@ -400,6 +495,10 @@ impl AuditState {
         }
         if is_unlike {
             // A counter, or a collection.
+            self.dismissed = dismissed(std::mem::take(&mut self.dismissed), &id, (*source).clone());
+            if is_known {
+                Arc::make_mut(&mut self.learned).forget(effect.key);
+            }
             self.locks.remove(&id);
             let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
             if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
@@ -415,6 +514,9 @@ impl AuditState {
             if is_said {
                 tracker.note_reason(LockReason::Said);
             }
+            if is_learned {
+                tracker.note_reason(LockReason::Learned);
+            }
             tracker.apply(effect);
         });
         if let (Some(timeline), Some(lock)) = (&mut self.timeline, self.locks.get(&id)) {
@@ -422,7 +524,7 @@ impl AuditState {
         }
         self.prune_met(&client);
         if is_free {
-            self.locks.remove(&id);
+            self.forget_free(&id);
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;
@@ -434,6 +536,14 @@ impl AuditState {
     pub fn begin_tracking(&mut self, server: u16, db: u32, key: &[u8]) {
         if self.locks.find(server, db, key).is_none() && !is_matched(&self.scope.not_locks, key) {
             self.locks.add(server, db, key);
+        }
+    }
+
+    /// Whether a key that a client takes was a lock before a reset.
+    fn is_learned(&self, effect: &KeyEffect<'_>) -> bool {
+        match effect.effect {
+            Effect::Take { value, .. } if !self.learned.is_empty() => self.learned.knows(effect.key, value),
+            _ => false,
         }
     }
 
@@ -450,13 +560,17 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
-            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } => is_matched(&self.scope.locks, effect.key),
+            Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
+                is_matched(&self.scope.locks, effect.key)
+            }
+            // It was taken on other servers, and is released on this one, too.
+            Effect::NotOwned { .. } => {
+                effect.precondition.token().is_some_and(|token| self.global.has_attempt(effect.key, token))
+            }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }
-            | Effect::Read { .. }
             | Effect::Delete { .. }
             | Effect::Expire { .. }
-            | Effect::NotOwned { .. }
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
             | Effect::Unknown { may_take: false }
@@ -467,6 +581,21 @@ impl AuditState {
     }
 }
 
-fn is_matched(globs: &[Vec<u8>], key: &[u8]) -> bool {
+/// Adds a key to the last that were written as no lock is.
+fn dismissed(
+    mut last: Arc<VecDeque<(Arc<LockId>, JournalRef)>>,
+    id: &Arc<LockId>,
+    source: JournalRef,
+) -> Arc<VecDeque<(Arc<LockId>, JournalRef)>> {
+    let list = Arc::make_mut(&mut last);
+    list.retain(|(known, _)| known != id);
+    if list.len() >= MAX_DISMISSED {
+        list.pop_front();
+    }
+    list.push_back((Arc::clone(id), source));
+    last
+}
+
+pub fn is_matched(globs: &[Vec<u8>], key: &[u8]) -> bool {
     globs.iter().any(|glob| glob::matches(glob, key, false))
 }

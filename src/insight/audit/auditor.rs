@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use super::audit_state::AuditState;
+use super::carried_holds::CarriedHolds;
 use super::client_state::{ClientState, Watched};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
+use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
+use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
+use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -46,6 +51,10 @@ pub struct Auditor {
     nodes: KnownNodes,
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
+    /// The locks that are no strings.
+    declared: DeclaredLocks,
+    /// Who read and wrote which data.
+    data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -66,8 +75,22 @@ impl Auditor {
         let (state, scripts) = (AuditState::new(scope), KnownScripts::default());
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
-        let (nodes, clock_moves) = (KnownNodes::default(), Vec::new());
-        Self { commands, state, scripts, queued, nodes, cross_slots, waiting, places: 0, clock_moves, lines: 0 }
+        let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
+        let declared = DeclaredLocks::default();
+        Self {
+            commands,
+            state,
+            scripts,
+            queued,
+            nodes,
+            cross_slots,
+            declared,
+            data,
+            waiting,
+            places: 0,
+            clock_moves,
+            lines: 0,
+        }
     }
 
     /// Also keeps the timeline that a report draws. It takes memory for each command about a lock.
@@ -104,9 +127,48 @@ impl Auditor {
         self.state.timeline.as_ref()
     }
 
+    /// The marks so far.
+    pub fn marks(&self) -> &[Arc<str>] {
+        self.state.collector.marks.texts()
+    }
+
+    /// The lock that a finding is about.
+    pub fn lock_of(&self, finding: &Finding) -> Option<&Lock> {
+        self.state.locks.find(finding.server, finding.db, &finding.key)
+    }
+
+    /// Findings of resets that count unless a holder comes back.
+    pub fn carried(&self) -> CarriedHolds {
+        self.state.carried.clone()
+    }
+
+    /// The names of locks that were learned before a reset.
+    pub fn learned(&self) -> Arc<LearnedLocks> {
+        Arc::clone(&self.state.learned)
+    }
+
+    /// Learns the names of the locks so far.
+    pub fn learn_names(&self, learned: &mut LearnedLocks) {
+        for id in self.known_locks() {
+            if let Some(lock) = self.state.locks.get(&id) {
+                learned.learn(lock);
+            }
+        }
+    }
+
+    /// Goes on with what was known before a reset.
+    pub fn inherit(&mut self, learned: Arc<LearnedLocks>, carried: CarriedHolds) {
+        (self.state.learned, self.state.carried) = (learned, carried);
+    }
+
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
         self.state.locks.ids(Lock::is_known)
+    }
+
+    /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        explain_key(&self.state, key)
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
@@ -126,7 +188,7 @@ impl Auditor {
         let (commands, state) = (self.commands.clone(), self.state.active());
         let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
         let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
-        let nodes = self.nodes.clone();
+        let (nodes, declared) = (self.nodes.clone(), DeclaredLocks::default());
         Self {
             commands,
             state,
@@ -134,6 +196,8 @@ impl Auditor {
             queued,
             nodes,
             cross_slots,
+            declared,
+            data: LostUpdates::default(),
             waiting,
             places: 0,
             clock_moves,
@@ -152,8 +216,10 @@ impl Auditor {
     /// Lines of a server are missing: who holds what there is unknown. The findings stay.
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
+        self.declared.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
+        self.data.forget();
     }
 
     /// A server begins anew: forgets it and its findings.
@@ -162,6 +228,9 @@ impl Auditor {
         self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
+        self.declared.forget(server);
+        self.data.forget();
+        self.data.forget_findings();
         self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
@@ -169,6 +238,7 @@ impl Auditor {
     /// Forgets the findings. Who holds what stays known.
     pub fn forget_findings(&mut self) {
         self.state.collector.forget(None);
+        self.data.forget_findings();
     }
 
     // ---- lines
@@ -193,7 +263,14 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
-            if is_about_key && self.state.locks.find(server, header.db, header.second).is_some() {
+            if self.state.scope.is_declared(header.second) {
+                return false;
+            }
+            let (db, key) = (header.db, header.second);
+            let is_met = || self.state.carried.are_about(server, db, key);
+            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
+                || !self.data.note_header(server, header, row)
+            {
                 return false;
             }
         }
@@ -250,6 +327,7 @@ impl Auditor {
         (self.state.is_loose, self.state.is_stale) = (line.is_loose, line.is_stale);
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
+        self.declared.note(&mut self.state, line, &self.commands);
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);
@@ -258,6 +336,7 @@ impl Auditor {
             }
             Some(EventKind::Started) => {
                 if line.words.first().is_some_and(|detail| *detail == b"empty") {
+                    self.data.forget();
                     flush(&mut self.state, line, None, FlushCause::Restart);
                 }
                 return;
@@ -266,9 +345,10 @@ impl Auditor {
             Some(EventKind::Evicted) => return self.state.evict(line),
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
+            Some(EventKind::Mark) => return self.state.collector.note_mark(line),
             Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
-            None if line.outcome == Outcome::NeverRan => return,
+            None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| self.commands.find(name)) else { return };
@@ -285,6 +365,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
@@ -312,8 +393,17 @@ impl Auditor {
 
     /// The journals end.
     pub fn finish(&mut self) {
+        self.finish_where(|_| true);
+    }
+
+    /// The journal of a server ends.
+    pub fn finish_server(&mut self, server: u16) {
+        self.finish_where(|number| number == server);
+    }
+
+    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
         self.settle(i64::MAX);
-        for id in self.state.locks.ids(Lock::is_in_use) {
+        for id in self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server)) {
             let mut source = self.state.last_line(id.server);
             // A clock that is moved by the last line shows its new time in no other.
             let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
@@ -324,6 +414,7 @@ impl Auditor {
                 tracker.finish();
             });
         }
+        self.data.tell_awaited(&mut self.state);
     }
 
     /// A node is replaced by another one.
@@ -518,6 +609,9 @@ impl Auditor {
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
         let watched: Vec<Watched> = self.unwatch(line);
+        if let Some(state) = self.state.state_of(line) {
+            state.was_watched.clone_from(&watched);
+        }
         let watched = watched.as_slice();
         let queued = self.queued.take(line);
         if matches!(ReplyValue::of(line.reply), ReplyValue::Null | ReplyValue::Error) {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::client_process::ClientProcess;
 use super::finding::{JournalRef, display_name};
+use crate::base::process::Process;
 
 /// A connection to a server.
 #[derive(Clone, Debug)]
@@ -12,6 +14,10 @@ pub struct ClientIdentity {
     /// The name from CLIENT SETNAME; empty without one.
     pub name: Arc<str>,
     pub address: Arc<str>,
+    /// The client's process, if it is known.
+    pub process: Option<Arc<ClientProcess>>,
+    /// The real time of the command that this is about, in microseconds since 1970.
+    pub seen: i64,
 }
 
 /// Whether two connections belong to one program.
@@ -19,38 +25,76 @@ pub struct ClientIdentity {
 pub enum SameProgram {
     Yes,
     No,
-    /// At least one of the connections has no name.
+    /// At least one of the connections has no name, and their processes do not tell.
     Unknown,
 }
 
+/// What tells connections apart.
+struct Signs<'a> {
+    connection: (u16, u64),
+    name: &'a str,
+    process: Option<&'a ClientProcess>,
+    seen: i64,
+}
+
 impl ClientIdentity {
-    /// One connection is one program. Two connections are told apart by their names.
+    /// One connection is one program. Two connections are told apart by their processes, and by their names.
     pub fn same_program(&self, other: &Self) -> SameProgram {
-        same_program((self.server, self.id, &self.name), (other.server, other.id, &other.name))
+        self.signs().same_program(&other.signs())
     }
 
     /// The same for the client of a command.
     pub fn same_program_as(&self, source: &JournalRef) -> SameProgram {
-        same_program((self.server, self.id, &self.name), (source.server, source.client, &source.name))
+        self.signs().same_program(&Signs {
+            connection: (source.server, source.client),
+            name: &source.name,
+            process: source.process.as_deref(),
+            seen: source.real,
+        })
     }
 
     pub fn is_same_connection(&self, other: &Self) -> bool {
         self.server == other.server && self.id == other.id
     }
 
-    /// The client in a sentence: `worker-a (client 7)`, or `client 7`.
+    /// The client in a sentence: `python worker.py (pid 4711)`, `worker-a (client 7)`, or `client 7`.
     pub fn display_name(&self) -> String {
-        display_name(&self.name, self.id, self.server)
+        display_name(&self.name, self.id, self.server, self.process.as_deref())
+    }
+
+    /// The client's process, if it is known.
+    pub fn known_process(&self) -> Option<Arc<Process>> {
+        self.process.as_ref().map(|process| Arc::clone(&process.process))
+    }
+
+    fn signs(&self) -> Signs<'_> {
+        let Self { server, id, name, process, seen, .. } = self;
+        Signs { connection: (*server, *id), name, process: process.as_deref(), seen: *seen }
     }
 }
 
-fn same_program(one: (u16, u64, &str), other: (u16, u64, &str)) -> SameProgram {
-    if (one.0, one.1) == (other.0, other.1) {
-        return SameProgram::Yes;
+impl Signs<'_> {
+    fn same_program(&self, other: &Self) -> SameProgram {
+        if self.connection == other.connection {
+            return SameProgram::Yes;
+        }
+        if self.is_other_process(other) {
+            return SameProgram::No;
+        }
+        match (self.name.is_empty(), other.name.is_empty()) {
+            (false, false) if self.name == other.name => SameProgram::Yes,
+            (false, false) => SameProgram::No,
+            _ => SameProgram::Unknown,
+        }
     }
-    match (one.2.is_empty(), other.2.is_empty()) {
-        (false, false) if one.2 == other.2 => SameProgram::Yes,
-        (false, false) => SameProgram::No,
-        _ => SameProgram::Unknown,
+
+    /// Whether they are two processes of which none can go on with what the other one has begun: they have lived at the
+    /// same time, and none was started by the other one after what is looked at.
+    fn is_other_process(&self, other: &Self) -> bool {
+        let (Some(one), Some(another)) = (self.process, other.process) else { return false };
+        !one.is(another)
+            && one.was_alongside(another)
+            && !one.may_inherit(another, other.seen)
+            && !another.may_inherit(one, self.seen)
     }
 }

@@ -30,6 +30,8 @@ pub struct ClientState {
     reads: VecDeque<LockRead>,
     /// The keys that the client watches.
     pub watched: Vec<Watched>,
+    /// The keys that the client watched until its last EXEC.
+    pub was_watched: Vec<Watched>,
     /// The locks that the client believes to hold.
     pub holds: Vec<Arc<LockId>>,
     /// The locks that the client lost without releasing them, and without being told.
@@ -84,6 +86,7 @@ impl ClientState {
             client,
             reads: VecDeque::new(),
             watched: Vec::new(),
+            was_watched: Vec::new(),
             holds: Vec::new(),
             lost: Vec::new(),
             may_hold_more: false,

@@ -103,6 +103,10 @@ codes! {
     WorkAfterExpiry = "work-after-expiry", Error,
         "A client went on writing after its lock was over",
         "Check the lock before each write, or guard the data with a fencing token.";
+    /// A write was lost: another client overwrote it with what it had computed before.
+    LostUpdate = "lost-update", Error,
+        "An update was lost",
+        "Hold one lock from the read to the write, or change the value in one step: INCRBY, a script, WATCH before the read.";
     /// The lock is repeatedly held for longer than it lives.
     ExpiryTooShort = "expiry-too-short", Error,
         "The lock expires before its holders are done, again and again",
@@ -127,6 +131,10 @@ codes! {
     OverwroteLiveLock = "overwrote-live-lock", Error,
         "A live lock was overwritten",
         "Take a lock only with NX; take over with GETSET only what GET has shown to be over.";
+    /// A client found the lock free and took it in a second step, and another one came in between.
+    CheckedThenTaken = "checked-then-taken", Error,
+        "A lock was looked at and taken in two steps",
+        "Take the lock with one command whose reply says whether it was free: SET NX, SADD, HSETNX, INCR, or a script.";
     /// Several clients found the lock stale and deleted it.
     StaleDeleteRace = "stale-delete-race", Error,
         "A stale lock was deleted and taken anew by several at once",
@@ -260,6 +268,18 @@ impl Code {
     /// What to do instead.
     pub fn instead(self) -> &'static str {
         self.about().instead
+    }
+
+    /// Whether it says that a lock was taken and not released.
+    pub(super) fn is_about_missing_release(self) -> bool {
+        matches!(
+            self,
+            Self::Leaked
+                | Self::HeldAtDisconnect
+                | Self::LostAndNotReleased
+                | Self::RefusedByItself
+                | Self::NotReleasedEverywhere
+        )
     }
 
     /// The code with this name.

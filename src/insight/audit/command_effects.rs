@@ -105,6 +105,12 @@ pub fn effects_of<'a>(kind: LockEffect, command: Executed<'a, '_>) -> KeyEffects
                 _ => None,
             })
             .collect(),
+        LockEffect::Exists => match answer() {
+            ReplyValue::Number(0) => {
+                words[1..].iter().map(|key| effect(command, key, Effect::Read { value: None })).collect()
+            }
+            _ => none(),
+        },
         LockEffect::Delete => match answer() {
             ReplyValue::Number(count) => {
                 let keys = &words[1..];
@@ -173,7 +179,6 @@ pub fn effects_of<'a>(kind: LockEffect, command: Executed<'a, '_>) -> KeyEffects
         LockEffect::None
         | LockEffect::SetWithTtl(_)
         | LockEffect::SetMany
-        | LockEffect::Exists
         | LockEffect::CountMember
         | LockEffect::SetMember
         | LockEffect::AddMember
@@ -349,6 +354,18 @@ impl<'a> SetOptions<'a> {
     /// A command that sets a key takes its deadline away, unless the options say otherwise.
     fn new_expiry(&self) -> ExpiryChange {
         if self.expiry == ExpiryChange::Kept && !self.keeps_expiry { ExpiryChange::Never } else { self.expiry }
+    }
+}
+
+/// The deadline that EXPIRE and its kin give.
+pub fn expiry_of(name: &str, time: &[u8]) -> ExpiryChange {
+    let time = parse_integer(time).unwrap_or(0);
+    match name {
+        "EXPIRE" => ExpiryChange::In(time.saturating_mul(1000)),
+        "PEXPIRE" => ExpiryChange::In(time),
+        "EXPIREAT" => ExpiryChange::At(time.saturating_mul(1000)),
+        "PEXPIREAT" => ExpiryChange::At(time),
+        _ => ExpiryChange::Never,
     }
 }
 

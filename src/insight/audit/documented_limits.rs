@@ -2,10 +2,12 @@
 
 use super::client_state::{MAX_ACCESSED, MAX_LOCKS as MAX_LOCKS_OF_CLIENT};
 use super::finding_collector::{MAX_FINDINGS, MAX_PENDING};
+use super::key_versions::{READS, WRITES};
 use super::live_state::{BACKLOG, MAX_BACKLOG};
 use super::lock::{MAX_PAST_HOLDS, MAX_WAITERS};
 use super::lock_table::MAX_LOCKS;
 use super::lock_tracker::{MAX_HOLDS, MAX_MEMBERS};
+use super::lost_update::{MAX_IDLE_READS, MAX_NOTES};
 use super::rules::documented_limits::{
     EQUAL_PAUSES, MAX_ATTEMPTS, MAX_IDLE_RENEWALS, MAX_IN_A_SECOND, MAX_WITHOUT_PAUSE, ROUNDS,
 };
@@ -44,6 +46,8 @@ fn the_page_about_the_audit_has_the_limits_of_the_code() {
             format!("{} findings that wait", number(MAX_PENDING)),
             format!("{} locks and the last {} keys", number(MAX_LOCKS_OF_CLIENT), number(MAX_ACCESSED)),
             format!("{} attempts", number(MAX_ATTEMPTS)),
+            format!("the last {READS} readers and {WRITES} writers"),
+            format!("reads {} values in a row", number(usize::from(MAX_IDLE_READS))),
         ],
     );
 }
@@ -56,6 +60,8 @@ fn the_page_about_findings_has_the_limits_of_the_code() {
         page,
         &[
             format!("the last {} keys", number(MAX_ACCESSED)),
+            format!("the last {READS} readers and {WRITES} writers"),
+            format!("at most {} of them", number(MAX_NOTES)),
             format!("at least {} times in a row", MAX_IDLE_RENEWALS),
             format!("refused {} times in a row", MAX_WITHOUT_PAUSE + 1),
             format!("{} times within a second", MAX_IN_A_SECOND + 1),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::client_process::ClientProcess;
 use super::code::{Code, Severity};
 
 /// A command or event in a journal.
@@ -27,6 +28,8 @@ pub struct JournalRef {
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.
     pub name: Arc<str>,
+    /// The client's process, if it is known.
+    pub process: Option<Arc<ClientProcess>>,
     /// The command on one line, cut off if it is long.
     pub line: Arc<str>,
 }
@@ -67,6 +70,8 @@ pub struct Finding {
     pub at: i64,
     /// The client whose mistake it is; 0 if nobody's. The same code for the same culprit is one finding.
     pub culprit: u64,
+    /// The mark that it came after (`REDOUBLE MARK`), such as the name of a test.
+    pub mark: Option<Arc<str>>,
     /// The reason why it is allowed, if it is.
     pub allowed: Option<String>,
 }
@@ -77,9 +82,9 @@ impl JournalRef {
         Evidence { source: self.clone(), what: what.into() }
     }
 
-    /// The client in a sentence: `worker-a (client 7)`, or `client 7`.
+    /// The client in a sentence: `python worker.py (pid 4711)`, `worker-a (client 7)`, or `client 7`.
     pub fn display_name(&self) -> String {
-        display_name(&self.name, self.client, self.server)
+        display_name(&self.name, self.client, self.server, self.process.as_deref())
     }
 
     /// The same with the node that the client is connected to, if there is a deployment: `worker-a (client 7) on 10.0.0.1:7001`.
@@ -91,8 +96,15 @@ impl JournalRef {
     }
 }
 
-/// A client in a sentence.
-pub fn display_name(name: &str, client: u64, server: u16) -> String {
+/// A client in a sentence: its name, if it has one, or its process. That is the same on all servers; its connections are
+/// numbered if it has several.
+pub fn display_name(name: &str, client: u64, server: u16, process: Option<&ClientProcess>) -> String {
     let on = if server > 1 { format!(" on server {server}") } else { String::new() };
-    if name.is_empty() { format!("client {client}{on}") } else { format!("{name} (client {client}{on})") }
+    let program = process.and_then(|process| process.process.display_name());
+    match (program, process.is_some_and(ClientProcess::is_only_client), name) {
+        (Some(program), true, "") => program,
+        (Some(program), false, "") => format!("client {client}{on} of {program}"),
+        (None, _, "") => format!("client {client}{on}"),
+        (_, _, name) => format!("{name} (client {client}{on})"),
+    }
 }

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use super::code::Code;
 use super::finding::Finding;
 use super::journal_line::JournalLine;
+use super::marks::Marks;
 use super::scope::Scope;
 
 /// How many findings are listed.
@@ -15,8 +16,8 @@ pub const MAX_FINDINGS: usize = 10_000;
 /// How many findings are held back about one key that may be no lock.
 pub const MAX_PENDING: usize = 16;
 
-/// What makes two findings the same: code, server, database, key, culprit.
-pub type FindingKey = (Code, u16, u32, Arc<[u8]>, u64);
+/// What makes two findings the same: code, server, database, key, culprit, mark.
+pub type FindingKey = (Code, u16, u32, Arc<[u8]>, u64, Option<Arc<str>>);
 
 /// All findings so far.
 #[derive(Clone, Default)]
@@ -27,6 +28,7 @@ pub struct FindingCollector {
     pub unlisted: u64,
     /// How many keys were taken for locks.
     pub locks: u64,
+    pub marks: Marks,
     scope: Arc<Scope>,
     /// The servers whose journals another program wrote.
     partial: Vec<PartialJournal>,
@@ -78,6 +80,33 @@ impl FindingCollector {
             }
         }
         self.scope = scope;
+    }
+
+    /// Allows also what this scope allows. What was allowed before stays it.
+    pub fn allow_also(&mut self, scope: &Scope) {
+        for finding in self.findings.iter_mut().filter(|finding| finding.allowed.is_none()) {
+            if let Some(reason) = allowed_by(scope, finding) {
+                Arc::make_mut(finding).allowed = Some(reason);
+            }
+        }
+    }
+
+    /// Adds a finding of another collector, as it is.
+    pub fn adopt(&mut self, finding: &Arc<Finding>) {
+        let key = key_of(finding);
+        if let Some(&known) = self.known.get(&key) {
+            merge(Arc::make_mut(&mut self.findings[known]), Finding::clone(finding));
+        } else if self.findings.len() >= MAX_FINDINGS {
+            self.unlisted += 1;
+        } else {
+            self.known.insert(key, self.findings.len());
+            self.findings.push(Arc::clone(finding));
+        }
+    }
+
+    /// A line that is a mark.
+    pub fn note_mark(&mut self, line: &JournalLine<'_>) {
+        self.marks.note(line);
     }
 
     /// Forgets the findings on one server, or all.
@@ -188,6 +217,14 @@ impl FindingCollector {
         if self.scope.off.contains(&finding.code) {
             return;
         }
+        if !self.marks.is_empty() {
+            // A lock that is not released belongs to the test that took it.
+            let evidence = match finding.code.is_about_missing_release() {
+                true => finding.evidence.first(),
+                false => finding.evidence.last(),
+            };
+            finding.mark = evidence.and_then(|evidence| self.marks.before(&evidence.source));
+        }
         let key = key_of(&finding);
         if let Some(&known) = self.known.get(&key) {
             return merge(Arc::make_mut(&mut self.findings[known]), finding);
@@ -214,7 +251,8 @@ impl FindingCollector {
 }
 
 pub fn key_of(finding: &Finding) -> FindingKey {
-    (finding.code, finding.server, finding.db, finding.key.clone(), finding.culprit)
+    let Finding { code, server, db, key, culprit, mark, .. } = finding;
+    (*code, *server, *db, Arc::clone(key), *culprit, mark.clone())
 }
 
 /// The reason why a finding is allowed, if it is.

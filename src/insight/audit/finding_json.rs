@@ -23,6 +23,9 @@ struct FindingJson<'a> {
     last_seq: u64,
     time_us: i64,
     culprit: u64,
+    /// Absent without marks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a str>,
     allowed: Option<&'a str>,
     evidence: Vec<EvidenceJson<'a>>,
 }
@@ -33,6 +36,11 @@ struct EvidenceJson<'a> {
     server: u16,
     client: u64,
     name: &'a str,
+    /// Absent if the process is not known, and `program` if it is the server's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
     /// Absent without a deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
@@ -65,6 +73,7 @@ impl Finding {
             last_seq: self.last_seq,
             time_us: self.at,
             culprit: self.culprit,
+            mark: self.mark.as_deref(),
             allowed: self.allowed.as_deref(),
             evidence: self.evidence.iter().map(EvidenceJson::new).collect(),
         };
@@ -98,6 +107,8 @@ impl<'a> EvidenceJson<'a> {
             server: source.server,
             client: source.client,
             name: &source.name,
+            pid: source.process.as_ref().map(|process| process.process.pid),
+            program: source.process.as_ref().map(|process| &*process.process.program).filter(|text| !text.is_empty()),
             node: source.node.as_deref(),
             time_us: source.at,
             command: &source.line,

@@ -14,6 +14,8 @@ pub struct FindingQuery {
     pub severity: Option<Severity>,
     /// Only what was seen after this number of its server's journal, for the first time or again.
     pub since: Option<u64>,
+    /// Only what came after a mark whose text matches this glob.
+    pub mark: Option<Vec<u8>>,
     /// Also allowed findings.
     pub allowed: bool,
 }
@@ -24,6 +26,9 @@ impl FindingQuery {
             && self.code.is_none_or(|code| finding.code == code)
             && self.severity.is_none_or(|severity| finding.severity >= severity)
             && self.since.is_none_or(|since| finding.last_seq > since)
+            && self.mark.as_ref().is_none_or(|mark| {
+                finding.mark.as_ref().is_some_and(|text| glob::matches(mark, text.as_bytes(), false))
+            })
             && self.key.as_ref().is_none_or(|key| glob::matches(key, &finding.key, false))
     }
 }
@@ -46,6 +51,7 @@ mod tests {
             last_seq: 9,
             at: 0,
             culprit: 0,
+            mark: None,
             allowed: None,
         }
     }

@@ -1,9 +1,11 @@
 //! One line of a journal, whether it is in memory or was read from a file.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::base::process::Process;
 use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, StoredRecord};
 
 /// The furthest time from 1970 that is counted with, in microseconds. No server's clock shows it, but a file may say
@@ -226,12 +228,12 @@ impl<'a> JournalLine<'a> {
         self.at - (self.real - self.earliest)
     }
 
-    /// The client's name at that time.
-    pub fn client_name(&self) -> &'a [u8] {
+    /// The client's name and process, as they were known at that time.
+    pub fn client_labels(&self) -> (&'a [u8], Option<&'a Arc<Process>>) {
         match self.origin {
-            Origin::Memory(seen) => seen.client_name(),
-            Origin::File(Item::Command(entry)) => &entry.name,
-            Origin::File(Item::Event(event)) => &event.name,
+            Origin::Memory(seen) => seen.client_labels(),
+            Origin::File(Item::Command(entry)) => (&entry.name, entry.process.as_ref()),
+            Origin::File(Item::Event(event)) => (&event.name, event.process.as_ref()),
         }
     }
 

@@ -7,6 +7,7 @@ use super::effect::LockShape;
 use super::finding::JournalRef;
 use super::lock::{Hold, HoldEnd, HoldStatus, Lock, PastHold, Waiter};
 use super::lock_reason::LockReason;
+use crate::base::process::Process;
 
 /// A lock that clients hold or wait for, as far as the audit knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct KnownLock {
     /// The clients that were refused and have not got it since.
     pub waiters: Vec<LockWaiter>,
     /// Why the key is taken for a lock: `contended`, `compared`, `time-as-value`, `expiry-behind`, `shape`,
-    /// `several-servers`, `said`.
+    /// `several-servers`, `said`, `learned`.
     pub reasons: Vec<&'static str>,
     /// The last holds that ended, the latest at the end.
     pub ended: Vec<EndedHold>,
@@ -46,6 +47,8 @@ pub struct LockHolder {
     pub name: Arc<str>,
     /// The client's address.
     pub address: Arc<str>,
+    /// The client's process, if it is known.
+    pub process: Option<Arc<Process>>,
     /// The value that the client wrote, or the member; empty if it is unknown.
     pub token: Vec<u8>,
     /// When the hold began, in microseconds since 1970 on the server's clock.
@@ -72,6 +75,8 @@ pub struct LockWaiter {
     pub name: Arc<str>,
     /// The client's address.
     pub address: Arc<str>,
+    /// The client's process, if it is known.
+    pub process: Option<Arc<Process>>,
     /// The time of the first refusal, in microseconds since 1970 on the server's clock.
     pub since: i64,
     /// The time of the last refusal.
@@ -87,6 +92,8 @@ pub struct EndedHold {
     pub client: u64,
     /// The client's name from CLIENT SETNAME; empty without one.
     pub name: Arc<str>,
+    /// The client's process, if it is known.
+    pub process: Option<Arc<Process>>,
     /// When the hold began, in microseconds since 1970 on the server's clock.
     pub since: i64,
     /// When it ended.
@@ -112,22 +119,16 @@ impl KnownLock {
             state: state(lock),
             holders: lock.holds.iter().map(LockHolder::new).collect(),
             waiters: lock.waiters.iter().map(LockWaiter::new).collect(),
-            reasons: REASONS.iter().filter(|(reason, _)| lock.reasons.has(*reason)).map(|(_, name)| *name).collect(),
+            // The weak ones count in pairs, and are not told.
+            reasons: LockReason::ALL
+                .into_iter()
+                .filter(|reason| lock.reasons.has(*reason) && !reason.is_weak())
+                .map(LockReason::name)
+                .collect(),
             ended: lock.past_holds.iter().map(EndedHold::new).collect(),
         }
     }
 }
-
-/// The names of the reasons. The weak ones have none: they count in pairs.
-const REASONS: [(LockReason, &str); 7] = [
-    (LockReason::Contended, "contended"),
-    (LockReason::Compared, "compared"),
-    (LockReason::Timestamp, "time-as-value"),
-    (LockReason::ExpiryBehind, "expiry-behind"),
-    (LockReason::Shape, "shape"),
-    (LockReason::Several, "several-servers"),
-    (LockReason::Said, "said"),
-];
 
 fn state(lock: &Lock) -> &'static str {
     let certain = lock.holds.iter().filter(|hold| hold.is_certain).count();
@@ -142,6 +143,7 @@ fn state(lock: &Lock) -> &'static str {
 
 impl LockHolder {
     fn new(hold: &Hold) -> Self {
+        let process = hold.client.known_process();
         let ClientIdentity { id: client, name, address, .. } = (*hold.client).clone();
         let (status, by) = match &hold.status {
             HoldStatus::Held => ("held", None),
@@ -156,6 +158,7 @@ impl LockHolder {
             client,
             name,
             address,
+            process,
             token: hold.token.to_vec(),
             since: hold.acquired.at,
             until: hold.end(),
@@ -169,14 +172,16 @@ impl LockHolder {
 
 impl LockWaiter {
     fn new(waiter: &Waiter) -> Self {
+        let process = waiter.client.known_process();
         let ClientIdentity { id: client, name, address, .. } = (*waiter.client).clone();
         let (since, last, attempts) = (waiter.first.at, waiter.last.at, waiter.attempts);
-        Self { client, name, address, since, last, attempts }
+        Self { client, name, address, process, since, last, attempts }
     }
 }
 
 impl EndedHold {
     fn new(past: &PastHold) -> Self {
+        let process = past.hold.client.known_process();
         let ClientIdentity { id: client, name, .. } = (*past.hold.client).clone();
         let how = match past.end {
             HoldEnd::Released => "released",
@@ -185,6 +190,6 @@ impl EndedHold {
             HoldEnd::Noticed => "told",
             HoldEnd::Unknown => "unknown",
         };
-        Self { client, name, since: past.hold.acquired.at, until: past.at, how }
+        Self { client, name, process, since: past.hold.acquired.at, until: past.at, how }
     }
 }

@@ -60,7 +60,8 @@ impl KnownNodes {
             Some(EventKind::Closed) => {
                 self.readers.remove(&(line.server, line.client));
             }
-            Some(EventKind::Started | EventKind::Clock | EventKind::Evicted | EventKind::Missing) => {}
+            Some(EventKind::Started | EventKind::Clock | EventKind::Evicted | EventKind::Missing | EventKind::Mark) => {
+            }
             None => return self.note_command(node, line, commands),
         }
         false

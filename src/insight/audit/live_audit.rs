@@ -7,15 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::allowance::Allowance;
 use super::auditor::Auditor;
+use super::carried_holds::CarriedHolds;
 use super::finding::Finding;
-use super::finding_collector::key_of;
+use super::finding_collector::{FindingCollector, MAX_FINDINGS, key_of};
+use super::judgement::Judgement;
 use super::known_lock::KnownLock;
-use super::live_state::{AuditedServer, LiveState, ServerProgress};
+use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
+use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
 use crate::base::sync::MutexExt;
 use crate::powers::Follower;
 use crate::spec::Table;
 
+/// How many spaces that were dropped are told apart.
+const MAX_DROPPED: usize = 1000;
 /// How many allowances there may be.
 pub const MAX_ALLOWED: usize = 1000;
 
@@ -34,17 +39,6 @@ pub struct LiveAudit {
 struct InitialSettings {
     is_on: bool,
     scope: Arc<Scope>,
-}
-
-/// The result of an audit from the start of the servers, resets or not.
-pub struct AuditConclusion {
-    pub findings: Vec<Arc<Finding>>,
-    /// How many keys were taken for locks.
-    pub locks: u64,
-    /// How many findings were dropped because the list was full.
-    pub unlisted: u64,
-    /// How many records fell out of the journal before they were processed.
-    pub missed: u64,
 }
 
 /// Settings and counts of an audit.
@@ -73,9 +67,13 @@ impl LiveAudit {
         Self::begin(commands, InitialSettings { is_on, scope: Arc::new(scope) })
     }
 
-    /// An audit of other servers, with the settings that this one started with.
-    pub fn another(&self) -> Self {
-        Self::begin(self.commands.clone(), self.initial.clone())
+    /// An audit of a space of this server, with the settings that this one started with. It knows the locks of spaces that
+    /// were dropped.
+    pub fn of_space(&self) -> Self {
+        let learned = Arc::clone(&self.state().learned_in_spaces);
+        let audit = Self::begin(self.commands.clone(), self.initial.clone());
+        audit.state().committed.inherit(learned, CarriedHolds::default());
+        audit
     }
 
     fn begin(commands: Table, initial: InitialSettings) -> Self {
@@ -160,40 +158,53 @@ impl LiveAudit {
 
     // ---- resets
 
-    /// Archives the findings on a server for the conclusion, because it is about to be reset. A reset is no end: findings
-    /// about the end are not among them.
-    pub fn archive(&self, server: u16) {
-        if !self.is_on() {
-            return;
+    /// Judges what a server's journal has shown so far, because it is about to be reset: as at the end, so that what a test
+    /// has left behind is found.
+    pub fn judge(&self, server: u16) -> Judgement {
+        let (mut state, is_on) = (self.state(), self.is_on());
+        if is_on {
+            // The journal is about to be emptied.
+            state.commit(true);
         }
-        let mut state = self.state();
-        let auditor = state.up_to_date(true);
-        let findings: Vec<_> =
-            auditor.findings().iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
-        let (locks, unlisted) = (auditor.lock_count(), auditor.unlisted());
-        findings.into_iter().for_each(|finding| state.archived.add(Arc::unwrap_or_clone(finding)));
-        if state.servers.len() <= 1 {
-            // All of it is about to be forgotten; with more servers only the findings are.
-            state.archived.locks += locks;
-            state.archived.unlisted += unlisted;
-            state.archived_missed += std::mem::take(&mut state.missed);
+        let mut judgement = Judgement::of(&state.committed, server, is_on);
+        if state.servers.len() > 1 {
+            // All of it is forgotten only where a server is alone; with more servers only the findings are.
+            (judgement.locks, judgement.unlisted) = (0, 0);
         }
+        judgement
     }
 
-    /// Goes back to the state of the start, as far as one server is concerned.
-    pub fn reset(&self, server: u16) {
+    /// Forgets what was found and learned before the last reset, as if the servers had just started.
+    pub fn forget_past(&self) {
+        let mut state = self.state();
+        state.archived = FindingCollector::new(Arc::clone(&state.scope));
+        state.archived_missed = 0;
+        state.dropped.clear();
+        state.learned_in_spaces = Arc::default();
+        state.committed.inherit(Arc::default(), CarriedHolds::default());
+        state.lookahead = None;
+    }
+
+    /// Goes back to the state of the start, as far as one server is concerned. The findings are archived for the conclusion.
+    pub fn reset(&self, server: u16, judgement: Judgement) {
         let mut state = self.state();
         if self.is_on() {
             // The findings on the other servers are to stay.
             state.commit(true);
         }
-        let LiveState { servers, committed, published, .. } = &mut *state;
+        let LiveState { servers, committed, published, archived, .. } = &mut *state;
+        let Judgement { findings, marks, locks, unlisted, carried, learned } = judgement;
+        findings.iter().for_each(|finding| archived.adopt(finding));
+        archived.marks.add_texts(&marks);
+        archived.locks += locks;
+        archived.unlisted += unlisted;
         if servers.len() <= 1 {
             *committed = Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone());
         } else {
             committed.forget_server(server);
             committed.set_scope(Arc::clone(&self.initial.scope));
         }
+        committed.inherit(learned, carried);
         published.retain(|(_, number, ..), _| *number != server);
         servers.iter_mut().filter(|known| known.server == server).for_each(ServerProgress::restart);
         self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
@@ -201,8 +212,39 @@ impl LiveAudit {
         state.lookahead = None;
         (state.scope, state.was_on) = (Arc::clone(&self.initial.scope), self.initial.is_on);
         if state.servers.len() <= 1 {
-            state.missed = 0;
+            state.archived_missed += std::mem::take(&mut state.missed);
         }
+    }
+
+    /// Keeps what was found in a space that is dropped, and what was learned there.
+    pub fn adopt_space(&self, name: &[u8], space: &Self) {
+        if !space.was_on() && space.state().archived.findings().is_empty() {
+            return;
+        }
+        let conclusion = space.conclusion();
+        let learned = {
+            let (mut state, is_on) = (space.state(), space.is_on());
+            Judgement::of(state.up_to_date(is_on), 1, false).learned
+        };
+        let mut state = self.state();
+        Arc::make_mut(&mut state.learned_in_spaces).add(&learned);
+        let listed: usize = state.dropped.iter().map(|(_, dropped)| dropped.findings.len()).sum();
+        let has_room = listed + conclusion.findings.len() <= MAX_FINDINGS;
+        let is_quiet = conclusion.findings.is_empty() && conclusion.marks.is_empty();
+        let is_full = state.dropped.len() >= MAX_DROPPED;
+        match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet || is_full) {
+            Some((_, known)) => known.add(conclusion, has_room),
+            None => {
+                let mut kept = AuditConclusion::default();
+                kept.add(conclusion, has_room);
+                state.dropped.push((name.into(), kept));
+            }
+        }
+    }
+
+    /// What was found in spaces that were dropped, by name.
+    pub fn dropped_spaces(&self) -> Vec<(Box<[u8]>, AuditConclusion)> {
+        self.state().dropped.clone()
     }
 
     /// Forgets the findings. Who holds what stays known.
@@ -252,14 +294,23 @@ impl LiveAudit {
         let auditor = self.finished();
         let state = self.state();
         let mut collector = state.archived.clone();
-        collector.set_scope(Arc::clone(&state.scope));
-        auditor.findings().iter().for_each(|finding| collector.add((**finding).clone()));
+        collector.allow_also(&state.scope);
+        auditor.carried().findings().chain(auditor.findings()).for_each(|finding| collector.adopt(finding));
+        collector.marks.add_texts(auditor.marks());
         AuditConclusion {
             findings: collector.findings().to_vec(),
+            marks: collector.marks.texts().to_vec(),
             locks: collector.locks + auditor.lock_count(),
             unlisted: collector.unlisted + auditor.unlisted(),
             missed: state.archived_missed + state.missed,
         }
+    }
+
+    /// All findings from the start on, also from before resets and from spaces that were dropped.
+    pub fn findings_of_run(&self) -> Vec<Arc<Finding>> {
+        let mut findings = self.conclusion().findings;
+        findings.extend(self.dropped_spaces().into_iter().flat_map(|(_, dropped)| dropped.findings));
+        findings
     }
 
     /// All locks that clients hold or wait for.
@@ -272,6 +323,11 @@ impl LiveAudit {
         };
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
         auditor.active_locks(now).iter().map(KnownLock::new).collect()
+    }
+
+    /// Why a key is taken for a lock, or not.
+    pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
+        self.up_to_date(|auditor| auditor.explain_key(key))
     }
 
     pub fn status(&self) -> AuditStatus {

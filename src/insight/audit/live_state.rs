@@ -10,8 +10,11 @@ use foldhash::fast::FixedState;
 
 use super::auditor::Auditor;
 use super::code::Severity;
+use super::finding::Finding;
 use super::finding_collector::{FindingCollector, FindingKey};
 use super::journal_line::JournalLine;
+use super::learned_locks::LearnedLocks;
+use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
 use crate::powers::{Journal, LockedJournal, RawRecord};
@@ -60,6 +63,38 @@ pub struct LiveState {
     /// The findings on servers that were reset since, and what was missed there.
     pub archived: FindingCollector,
     pub archived_missed: u64,
+    /// What spaces have found that were dropped since, and what was learned in them.
+    pub dropped: Vec<(Box<[u8]>, AuditConclusion)>,
+    pub learned_in_spaces: Arc<LearnedLocks>,
+}
+
+/// The result of an audit from the start of the servers, resets or not.
+#[derive(Clone, Default)]
+pub struct AuditConclusion {
+    pub findings: Vec<Arc<Finding>>,
+    /// The marks that came.
+    pub marks: Vec<Arc<str>>,
+    /// How many keys were taken for locks.
+    pub locks: u64,
+    /// How many findings were dropped because the list was full.
+    pub unlisted: u64,
+    /// How many records fell out of the journal before they were processed.
+    pub missed: u64,
+}
+
+impl AuditConclusion {
+    /// Adds the result of another audit; its findings only if there is room.
+    pub fn add(&mut self, other: Self, has_room: bool) {
+        match has_room {
+            true => self.findings.extend(other.findings),
+            false => self.unlisted += other.findings.len() as u64,
+        }
+        let room = MAX_TEXTS.saturating_sub(self.marks.len());
+        self.marks.extend(other.marks.into_iter().take(room));
+        self.locks += other.locks;
+        self.unlisted += other.unlisted;
+        self.missed += other.missed;
+    }
 }
 
 /// A server, and how much of its journal is committed.
@@ -119,6 +154,8 @@ impl LiveState {
             missed: 0,
             archived: FindingCollector::new(Arc::clone(scope)),
             archived_missed: 0,
+            dropped: Vec::new(),
+            learned_in_spaces: Arc::default(),
         }
     }
 

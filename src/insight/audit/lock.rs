@@ -26,6 +26,8 @@ pub struct Lock {
     /// Its number in the order in which keys were tracked.
     pub number: u64,
     pub reasons: LockReasons,
+    /// The command that showed each reason first.
+    pub reason_sources: Vec<(LockReason, JournalRef)>,
     pub shape: LockShape,
     /// The value on the server as far as it is known; `None` if the key is free.
     pub value: Option<Box<[u8]>>,
@@ -60,6 +62,8 @@ pub enum Acquisition {
     TakenOver,
     /// As a member of a hash or a sorted set.
     Member,
+    /// Its former hold had expired, and a renewal set the free key anew.
+    Renewed,
 }
 
 /// What became of the lock on the server while a client believes to hold it.
@@ -233,6 +237,7 @@ impl Lock {
             id,
             number,
             reasons,
+            reason_sources: Vec::new(),
             shape: LockShape::Value,
             value: None,
             is_value_unknown: false,
@@ -257,6 +262,12 @@ impl Lock {
     /// Whether a client holds the lock, waits for it, or the server has the key.
     pub fn is_in_use(&self) -> bool {
         !self.holds.is_empty() || !self.waiters.is_empty() || self.value.is_some() || self.lacks_replies
+    }
+
+    /// Whether the last hold had a token and expired: its client may come back for it, which shows that it was a lock.
+    pub fn has_expired_token(&self) -> bool {
+        let last = self.past_holds.back().filter(|past| past.end == HoldEnd::Expired);
+        last.is_some_and(|past| past.hold.token.len() >= 8 && !past.hold.token.iter().all(u8::is_ascii_digit))
     }
 
     /// The hold that the server agrees with.
@@ -311,6 +322,11 @@ impl Hold {
     pub fn may_be_over(&self, at: i64, real: i64) -> bool {
         self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - self.slack())
             || self.timestamp.is_some_and(|timestamp| timestamp.is_past(at, real))
+    }
+
+    /// Whether the command that took the lock deleted it, too, by an expiry in the past.
+    pub fn is_deleted_at_once(&self) -> bool {
+        matches!(&self.status, HoldStatus::Deleted(source) if source.seq == self.acquired.seq)
     }
 
     /// Whether the time of the hold is over.

@@ -8,7 +8,7 @@ pub struct LockReasons(u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum LockReason {
-    /// A client was refused while another one held the key, and had offered another value.
+    /// A client was refused while another one held the key, and had offered another token.
     Contended = 1,
     /// A release or extension compared the value in the same step.
     Compared = 2,
@@ -22,15 +22,20 @@ pub enum LockReason {
     Several = 32,
     /// The user's `--locks` pattern matches.
     Said = 64,
-    /// A client was refused that had offered the value already there: a lock without tokens, or a default that all
-    /// set. This reason and those below are weak: two of them are needed.
+    /// A client was refused that had offered the value already there, or one that is no token: a lock without tokens, or a
+    /// default, a session or a page of a cache that is made by whoever comes first. This reason and those below are weak: two of them are needed.
     Alike = 128,
     /// The key was set to a value that is no token and got its expiry in a second command: a lock, or a counter.
     Behind = 256,
-    /// The client that set the key deleted it.
+    /// A client that had set the key deleted it, or tried to.
     Returned = 512,
     /// The name of the key says so.
     Named = 1024,
+    /// A script was given the client's own token when the key had expired. This is enough only for a key with which
+    /// something is certainly wrong.
+    Sought = 2048,
+    /// It was a lock before a reset, under this name or a like one, with such values.
+    Learned = 32768,
 }
 
 /// The weak reasons.
@@ -38,6 +43,72 @@ const WEAK: u16 =
     LockReason::Alike as u16 | LockReason::Behind as u16 | LockReason::Returned as u16 | LockReason::Named as u16;
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
+/// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
+const DATA: u16 = 4096;
+
+impl LockReason {
+    /// All of them, the weak ones at the end.
+    pub const ALL: [Self; 13] = [
+        Self::Contended,
+        Self::Compared,
+        Self::Timestamp,
+        Self::ExpiryBehind,
+        Self::Shape,
+        Self::Several,
+        Self::Said,
+        Self::Learned,
+        Self::Alike,
+        Self::Behind,
+        Self::Returned,
+        Self::Named,
+        Self::Sought,
+    ];
+
+    /// Whether it is not enough by itself.
+    pub fn is_weak(self) -> bool {
+        (WEAK | Self::Sought as u16) & self as u16 != 0
+    }
+
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::Compared => "compared",
+            Self::Timestamp => "time-as-value",
+            Self::ExpiryBehind => "expiry-behind",
+            Self::Shape => "shape",
+            Self::Several => "several-servers",
+            Self::Said => "said",
+            Self::Learned => "learned",
+            Self::Alike => "refused-alike",
+            Self::Behind => "expiry-later",
+            Self::Returned => "deleted-by-taker",
+            Self::Named => "name",
+            Self::Sought => "sought",
+        }
+    }
+
+    /// What was seen.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Contended => "another client, which offered another value, was refused while the key was taken",
+            Self::Compared => "a client compared its value in the same step in which it released or extended it",
+            Self::Timestamp => "its value is the time at which it expires",
+            Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
+            Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
+            Self::Several => "the same value was set on several servers",
+            Self::Said => "--locks names it",
+            Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
+            Self::Alike => "another client was refused that offered the same value, or one that is no token",
+            Self::Behind => "it was taken with a value that is no token, and got its expiry later",
+            Self::Returned => "a client that took it deleted it, or tried to",
+            Self::Named => "a word of its name is lock, locks, mutex, lease, leader or semaphore",
+            Self::Sought => {
+                "a script looked for its token after it had expired; that counts if something is certainly wrong"
+            }
+        }
+    }
+}
 
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
@@ -49,13 +120,36 @@ impl LockReasons {
         self.0 |= other.0;
     }
 
+    pub fn have_all(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
     pub fn has(self, reason: LockReason) -> bool {
         self.0 & reason as u16 != 0
     }
 
+    /// Whether one of them is enough by itself, and was seen since the last reset.
+    pub fn are_strong(self) -> bool {
+        self.0 & !(WEAK | DATA | LockReason::Sought as u16 | LockReason::Learned as u16) != 0
+    }
+
+    /// Whether it is a lock for nothing but what was known before a reset.
+    pub fn are_learned(self) -> bool {
+        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u16)).are_enough()
+    }
+
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
-        self.0 & !WEAK != 0 || (weak.count_ones() > 1 && weak != COUNTER)
+        let is_data = self.0 & DATA != 0 && !self.has(LockReason::Named);
+        self.0 & !(WEAK | DATA | LockReason::Sought as u16) != 0
+            || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
+    }
+
+    /// Notes that others read the value as data. Once the key is known as a lock, that says nothing any more.
+    pub fn note_data(&mut self) {
+        if !self.are_enough() {
+            self.0 |= DATA;
+        }
     }
 }
 
@@ -103,5 +197,20 @@ mod tests {
         assert!(!are_enough(&[LockReason::Alike, LockReason::Behind]));
         assert!(are_enough(&[LockReason::Contended]) && are_enough(&[LockReason::Alike, LockReason::Returned]));
         assert!(are_enough(&[LockReason::Named, LockReason::Behind]));
+    }
+
+    #[test]
+    fn what_others_read_as_data_needs_a_strong_reason_or_a_name() {
+        let mut reasons = LockReasons::default();
+        reasons.note_data();
+        reasons.add(LockReason::Alike);
+        reasons.add(LockReason::Returned);
+        assert!(!reasons.are_enough());
+        let (mut compared, mut named) = (reasons, reasons);
+        compared.add(LockReason::Compared);
+        named.add(LockReason::Named);
+        assert!(compared.are_enough() && named.are_enough());
+        named.note_data();
+        assert!(named.are_enough());
     }
 }

@@ -154,6 +154,7 @@ impl LockTracker<'_> {
             node: None,
             client: 0,
             name: Arc::from(""),
+            process: None,
             line: Arc::from("(the lock expired)"),
         });
         let actor = self.context.actor.take();

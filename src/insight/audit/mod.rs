@@ -10,9 +10,10 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. The auditor: `key_transfer`, `work_after_loss`, `queued_commands`, `cross_slot`, `effect_order`, [`auditor`]; of several
-//!    fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
-//! 9. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
+//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `lost_update`.
+//! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`,
+//!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
+//! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
 
@@ -21,11 +22,15 @@ mod apply_effect;
 mod audit_failure;
 mod audit_state;
 mod auditor;
+mod carried_holds;
 mod client_identity;
+mod client_process;
 mod client_state;
 mod code;
 mod command_effects;
 mod cross_slot;
+mod data_use;
+mod declared_locks;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
@@ -37,19 +42,28 @@ mod finding_json;
 mod finding_query;
 mod front_clocks;
 mod fronts;
+mod intended_locks;
 mod journal_line;
 mod journals;
+mod judgement;
+mod kept_value;
 mod key_transfer;
+mod key_versions;
 mod known_lock;
 mod known_nodes;
+mod learned_locks;
 mod live_audit;
 mod live_state;
 mod lock;
 mod lock_event;
+mod lock_explanation;
 mod lock_reason;
 mod lock_table;
 mod lock_tracker;
+mod lost_update;
+mod marks;
 mod missing_replies;
+mod occupancy;
 mod program_links;
 mod queued_commands;
 mod record_merge;
@@ -68,6 +82,7 @@ pub use audit_failure::AuditFailure;
 pub use auditor::Auditor;
 #[cfg(feature = "internals")]
 pub use client_identity::ClientIdentity;
+pub use client_process::ClientProcess;
 pub use code::{Code, Severity};
 pub(crate) use explanation::{groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
@@ -76,12 +91,14 @@ pub use front_clocks::ClockOffset;
 pub use fronts::{FrontLine, MergedFronts, merged_fronts};
 pub use journal_line::{JournalLine, plausible};
 pub use journals::{audit, audit_fronts, auditor};
+pub use judgement::Judgement;
 pub use known_lock::{EndedHold, KnownLock, LockHolder, LockWaiter};
-pub use live_audit::{AuditConclusion, LiveAudit};
-pub use live_state::AuditedServer;
+pub use live_audit::LiveAudit;
+pub use live_state::{AuditConclusion, AuditedServer};
 #[cfg(feature = "internals")]
 pub use lock::{Hold, Lock, PastHold, Waiter};
 pub use lock::{HoldEnd, HoldStatus, LockId};
+pub use lock_explanation::{LockExplanation, LockSign};
 #[cfg(feature = "internals")]
 pub use lock_reason::LockReason;
 pub use render::describe_findings;

@@ -1,10 +1,13 @@
 //! What the commands of clients show about which connections belong to one program.
 //!
-//! Connections with the same name belong together, those with different names do not. Of connections without a name it
-//! is unknown, unless their commands show it.
+//! Connections of one process with the same name belong together, those with different names do not. Of connections without
+//! a name it is unknown, unless their commands show it.
+
+use std::sync::Arc;
 
 use super::client_identity::ClientIdentity;
 use super::finding::JournalRef;
+use crate::base::process::Process;
 
 /// What was seen of one lock's clients.
 #[derive(Clone, Default)]
@@ -25,21 +28,29 @@ impl ProgramLinks {
     }
 }
 
-/// The servers on which several parts of a program share connections without a name. None of these connections is
-/// certain to be a stranger to another one.
+/// The servers on which several parts of a program share connections without a name, and the process of the program. None
+/// of these connections is certain to be a stranger to another one.
 #[derive(Clone, Default)]
 pub struct SharedConnections {
-    servers: Vec<u16>,
+    known: Vec<(u16, Option<Arc<Process>>)>,
 }
+
+/// How many processes are remembered that share connections.
+const MAX_SHARED: usize = 1024;
 
 impl SharedConnections {
     pub fn note(&mut self, client: &ClientIdentity) {
-        if client.name.is_empty() && !self.servers.contains(&client.server) {
-            self.servers.push(client.server);
+        if client.name.is_empty() && self.known.len() < MAX_SHARED && !self.are_seen_on(client.server, Some(client)) {
+            self.known.push((client.server, client.known_process()));
         }
     }
 
-    pub fn are_seen_on(&self, server: u16) -> bool {
-        self.servers.contains(&server)
+    /// Whether a client may be one of them. What the connections of one process show says nothing of another one's.
+    pub fn are_seen_on(&self, server: u16, client: Option<&ClientIdentity>) -> bool {
+        let process = client.and_then(|client| client.process.as_ref());
+        self.known.iter().any(|(on, shared)| {
+            let is_other = shared.as_ref().zip(process).is_some_and(|(shared, own)| !shared.is(&own.process));
+            *on == server && !is_other
+        })
     }
 }

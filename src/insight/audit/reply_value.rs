@@ -31,13 +31,15 @@ impl<'a> ReplyValue<'a> {
     }
 }
 
-/// The values of a reply that is a list of simple values.
+/// The values of a reply that is a list of simple values; of a map, each key with its value behind it.
 pub fn reply_values(reply: &[u8]) -> SmallVec<[ReplyValue<'_>; 4]> {
     let mut rest = reply;
-    let Some((b'*' | b'~', count)) = take_line(&mut rest).and_then(|line| Some((*line.first()?, line))) else {
+    let Some((kind @ (b'*' | b'~' | b'%'), count)) = take_line(&mut rest).and_then(|line| Some((*line.first()?, line)))
+    else {
         return SmallVec::new();
     };
     let count = parse_integer(&count[1..]).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    let count = if kind == b'%' { count.saturating_mul(2) } else { count };
     (0..count).map_while(|_| take(&mut rest)).collect()
 }
 
@@ -85,7 +87,8 @@ fn skip(rest: &mut &[u8], depth: usize) -> Option<()> {
 fn take<'a>(rest: &mut &'a [u8]) -> Option<ReplyValue<'a>> {
     let (kind, text) = take_line(rest)?.split_first()?;
     Some(match kind {
-        b'+' => ReplyValue::Text(text),
+        // A number with a fraction is as the server writes it.
+        b'+' | b',' => ReplyValue::Text(text),
         b'-' | b'!' => ReplyValue::Error,
         b':' => ReplyValue::Number(parse_integer(text)?),
         b'#' => ReplyValue::Number(i64::from(text == b"t")),

@@ -7,7 +7,7 @@ use super::client_state::ClientStates;
 use super::code::{Code, Severity};
 use super::finding::{Evidence, Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::lock::Lock;
+use super::lock::{Lock, push_exact};
 use super::lock_reason::{LockReason, LockReasons};
 use super::program_links::{ProgramLinks, SharedConnections};
 
@@ -76,13 +76,26 @@ impl RuleContext<'_> {
             last_seq: self.source.seq,
             at: self.source.at,
             culprit,
+            mark: None,
             allowed: None,
         };
+        if finding.severity == Severity::Error && self.is_lock_if_misused() {
+            self.note_reason(LockReason::Compared);
+        }
         if self.lock.is_known() {
             self.collector.add(finding);
         } else {
             FindingCollector::hold_back(&mut self.lock.pending, finding);
         }
+    }
+
+    /// Whether the key is a lock if something is certainly wrong with it: a token was sought there, or put under a name
+    /// that says lock.
+    fn is_lock_if_misused(&self) -> bool {
+        let is_token = |token: &[u8]| token.len() >= 16 && !token.iter().all(u8::is_ascii_digit);
+        let mut holds = self.lock.holds.iter().chain(self.lock.past_holds.iter().map(|past| &past.hold));
+        self.lock.reasons.has(LockReason::Sought)
+            || self.lock.reasons.has(LockReason::Named) && holds.any(|hold| is_token(&hold.token))
     }
 
     /// Notes a reason to take the key for a lock.
@@ -95,7 +108,12 @@ impl RuleContext<'_> {
     /// Notes reasons to take the key for a lock. With the one that makes it a lock, the pending findings count.
     pub fn note_reasons(&mut self, reasons: LockReasons) {
         let lock = &mut *self.lock;
+        if lock.reasons.have_all(reasons) {
+            return;
+        }
         let was_known = lock.is_known();
+        let new = LockReason::ALL.into_iter().filter(|reason| reasons.has(*reason) && !lock.reasons.has(*reason));
+        new.for_each(|reason| push_exact(&mut lock.reason_sources, (reason, (*self.source).clone())));
         lock.reasons.add_all(reasons);
         if !was_known && lock.is_known() {
             self.collector.locks += 1;

@@ -265,10 +265,11 @@ impl<'a> ScriptRun<'a, '_> {
 
     fn count_member(&mut self, command: Executed<'a, '_>, key: &'a [u8], member: &'a [u8], answer: ReplyValue<'a>) {
         let by = command.words.get(3).and_then(|word| parse_integer(word)).unwrap_or(0);
+        let args = self.args;
         let state = self.key(command.db, key);
         state.is_changed = true;
-        // A script that takes such a lock has looked whether it is free.
-        let has_looked = state.found.is_some();
+        // A script that takes such a lock has looked whether it is free, and is told for whom.
+        let has_looked = state.found.is_some() && args.contains(&member);
         if let (Some(count), true) = (answer.number(), has_looked) {
             state.matched = Some(member);
             let shape = LockShape::Hash;

@@ -9,7 +9,7 @@ use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
 use crate::powers::EffectOrder;
 use crate::protocol::OwnedWords;
-use crate::spec::{CommandKind, LockEffect, RequestKeys, Table, TransactionCommand};
+use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
 
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
@@ -21,36 +21,30 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
 }
 
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
-    let runs_others = runs_others(line, commands);
-    let is_about_a_lock = |db: u32, words: &[&[u8]]| {
-        let key = only_key(words, commands);
-        key.is_some_and(|key| state.locks.find(line.server, db, key).is_some())
-    };
-    // Nearly all commands of most holders are about locks alone.
-    let has_no_other_key = match runs_others {
-        true => line.with_nested(|nested| nested.iter().all(|one| is_about_a_lock(one.db, &one.words))),
-        false => is_about_a_lock(line.db, &line.words),
-    };
-    if has_no_other_key {
-        return;
-    }
     let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
-    if runs_others {
+    if runs_others(line, commands) {
         line.with_nested(|nested| {
             executed.extend(nested.iter().map(|command| (command.db, command.words.iter().collect())));
         });
     } else {
         executed.push((line.db, line.words.iter().collect()));
     }
+    // What a script writes after it has looked at something, it writes on that condition.
+    let kind = kind_of(line, commands);
+    let is_script = matches!(kind, Some(CommandKind::Script(_)));
+    let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
+    let mut has_looked = false;
     for (db, words) in &executed {
         let RequestKeys { keys, writes } = commands.keys(words.as_words());
         for key in keys {
+            has_looked |= is_script && !writes;
             if state.may_be_lock(line.server, *db, key) {
                 continue;
             }
             let Some(client) = state.state_of(line) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            if let Some(access) = client.access_to(*db, key).filter(|_| writes).cloned() {
+            let access = client.access_to(*db, key).filter(|_| writes && !has_looked).cloned();
+            if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, *db, key))) {
                 note_write(state, line, key, &access);
             }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
@@ -60,32 +54,22 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
     }
 }
 
-/// The key of a command that has exactly one.
-fn only_key<'w>(words: &[&'w [u8]], commands: &Table) -> Option<&'w [u8]> {
-    let row = words.first().and_then(|name| commands.find(name));
-    let has_one_key = row.is_some_and(|row| match row.lock_effect {
-        LockEffect::SetByOptions
-        | LockEffect::SetIfAbsent
-        | LockEffect::SetWithTtl(_)
-        | LockEffect::SetAndReturn
-        | LockEffect::Get
-        | LockEffect::GetRange
-        | LockEffect::GetAndExpire
-        | LockEffect::GetAndDelete
-        | LockEffect::DeleteIfEqual
-        | LockEffect::DeleteByOptions
-        | LockEffect::Expire(..)
-        | LockEffect::Persist => true,
-        LockEffect::Delete | LockEffect::Exists => words.len() == 2,
-        _ => false,
-    });
-    words.get(1).copied().filter(|_| has_one_key)
+fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
+    line.words.first().and_then(|name| commands.find(name)).map(|row| row.kind)
+}
+
+/// Whether EXEC has written a key on the condition that nobody else did, or that the client still had its lock.
+fn is_watched(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) -> bool {
+    let Some(client) = state.state_of(line) else { return false };
+    let watched = client.was_watched.clone();
+    watched
+        .iter()
+        .any(|(in_db, other, _)| *in_db == db && (**other == *key || state.may_be_lock(line.server, db, other)))
 }
 
 /// Whether a command runs others: EXEC, or a script.
 fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
-    let row = line.words.first().and_then(|name| commands.find(name));
-    row.is_some_and(|row| match row.kind {
+    kind_of(line, commands).is_some_and(|kind| match kind {
         CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
         CommandKind::Transaction(
             TransactionCommand::Multi

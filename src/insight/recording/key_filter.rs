@@ -47,7 +47,8 @@ impl KeyFilter {
                 | EventKind::Clock
                 | EventKind::Missing
                 | EventKind::Promoted
-                | EventKind::Topology => true,
+                | EventKind::Topology
+                | EventKind::Mark => true,
             },
         }
     }

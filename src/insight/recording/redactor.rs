@@ -1,5 +1,7 @@
 //! Takes the values out of a journal's lines.
 
+use std::sync::Arc;
+
 use super::argument_places::{ArgumentPlaces, Place};
 use super::reply_redaction::{ReplyKind, ReplyRedaction};
 use super::values::{HashKey, ValueMode};
@@ -9,8 +11,8 @@ use crate::spec::{CommandKind, Table, TransactionCommand};
 
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Takes the values out of a journal's lines. Names stay: of commands, options, keys, channels, clients; texts of scripts,
-/// too.
+/// Takes the values out of a journal's lines. Names stay: of commands, options, keys, channels, clients, programs; texts of
+/// scripts, too.
 pub struct Redactor {
     mode: ValueMode,
     key: HashKey,
@@ -36,6 +38,13 @@ impl Redactor {
     pub fn redact(&mut self, table: &Table, item: &mut Item) {
         if self.mode == ValueMode::Keep {
             return;
+        }
+        let process = match item {
+            Item::Command(entry) => &mut entry.process,
+            Item::Event(event) => &mut event.process,
+        };
+        if let Some(process) = process {
+            *process = Arc::new(process.without_arguments());
         }
         if let Item::Command(entry) = item {
             let times = (entry.at, entry.real);

@@ -144,6 +144,7 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                     EventKind::Clock => "the clock moves",
                     EventKind::Missing => "missing:",
                     EventKind::Promoted => "is master now instead of",
+                    EventKind::Mark => "mark:",
                     _ => "the server starts again,",
                 };
                 let node = event.node.as_deref().filter(|_| event.kind == EventKind::Promoted);
@@ -252,6 +253,7 @@ fn answer(entry: &Entry) -> String {
         Outcome::Queued => "(queued)".to_owned(),
         Outcome::Evicted => "(evicted)".to_owned(),
         Outcome::Unknown => "(unknown)".to_owned(),
+        Outcome::Mark => "(mark)".to_owned(),
     };
     format!(" \u{2192} {answer}")
 }
@@ -289,7 +291,7 @@ impl Sheet<'_> {
             let mut nodes = " ".repeat(FRONT);
             for client in titles {
                 names.push_str(&padded(&client.title(), width));
-                let number = if client.name.is_empty() { String::new() } else { format!("client {}", client.id) };
+                let number = if client.is_numbered() { String::new() } else { format!("client {}", client.id) };
                 numbers.push_str(&padded(&number, width));
                 nodes.push_str(&padded(client.node.as_deref().unwrap_or_default(), width));
             }

@@ -43,6 +43,8 @@ struct ClientData<'a> {
     name: &'a str,
     address: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
 }
 
@@ -128,6 +130,7 @@ struct FindingData<'a> {
     key: String,
     lock: Option<usize>,
     spot: Three,
+    mark: Option<String>,
     allowed: Option<&'a str>,
     evidence: Vec<EvidenceData>,
 }
@@ -184,6 +187,7 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
                 id: client.id,
                 name: &client.name,
                 address: &client.address,
+                process: client.process.as_deref(),
                 node: client.node.as_deref(),
             })
             .collect(),
@@ -305,6 +309,7 @@ fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
         key: readable(&finding.key),
         lock: found.lock,
         spot: three(found.spot),
+        mark: finding.mark.as_deref().map(visible),
         allowed: finding.allowed.as_deref(),
         evidence: found
             .proofs

@@ -87,14 +87,25 @@ pub struct Client {
     pub id: u64,
     pub name: String,
     pub address: String,
+    /// Its process, as `python worker.py (pid 4711)`, if it is known.
+    pub process: Option<String>,
     /// The node that it is connected to, if there is a deployment.
     pub node: Option<String>,
 }
 
 impl Client {
-    /// The client in a heading: its name, or its number.
+    /// The client in a heading: its name, its process, or its number.
     pub fn title(&self) -> String {
-        if self.name.is_empty() { format!("client {}", self.id) } else { self.name.clone() }
+        match &self.process {
+            _ if !self.name.is_empty() => self.name.clone(),
+            Some(process) => process.clone(),
+            None => format!("client {}", self.id),
+        }
+    }
+
+    /// Whether its heading is its number.
+    pub fn is_numbered(&self) -> bool {
+        self.name.is_empty() && self.process.is_none()
     }
 }
 
@@ -281,8 +292,14 @@ impl<'a> ReportData<'a> {
             let (is_about_locks, client) = known.entry(key).or_insert_with(|| {
                 others.push(key);
                 let (server, id) = key;
-                (false, Client { server, id, name: String::new(), address: visible(&entry.address), node: None })
+                let (name, address) = (String::new(), visible(&entry.address));
+                (false, Client { server, id, name, address, process: None, node: None })
             });
+            if let Some(process) = &entry.process
+                && client.process.is_none()
+            {
+                client.process = process.display_name().map(|name| visible(&name));
+            }
             if let Some(node) = &entry.node {
                 client.node = Some(visible(node));
             }
@@ -296,8 +313,22 @@ impl<'a> ReportData<'a> {
         }
         others.retain(|key| known.get(key).is_some_and(|(is_about_locks, _)| !is_about_locks));
         about_locks.extend(others);
-        let mut places = HashMap::new();
+        // The connections of one process stand side by side.
+        let mut processes: Vec<&str> = Vec::new();
+        let mut lanes: Vec<Vec<(u16, u64)>> = Vec::new();
         for key in about_locks {
+            let process = known.get(&key).and_then(|(_, client)| client.process.as_deref());
+            let place = process.and_then(|process| processes.iter().position(|known| *known == process));
+            let place = place.unwrap_or_else(|| {
+                processes.push(process.unwrap_or_default());
+                lanes.push(Vec::new());
+                lanes.len() - 1
+            });
+            lanes[place].push(key);
+        }
+        let in_order: Vec<(u16, u64)> = lanes.concat();
+        let mut places = HashMap::new();
+        for key in in_order {
             let Some((_, client)) = known.remove(&key) else { continue };
             places.insert(key, self.clients.len());
             self.clients.push(client);
@@ -361,10 +392,12 @@ impl<'a> ReportData<'a> {
     }
 
     fn actor(&self, mark: &JournalRef) -> String {
-        match (mark.client, mark.name.is_empty()) {
-            (0, _) => "the server".to_owned(),
-            (client, true) => format!("client {client}"),
-            (_, false) => visible(&mark.name),
+        let process = mark.process.as_ref().and_then(|process| process.process.display_name());
+        match (mark.client, mark.name.is_empty(), process) {
+            (0, ..) => "the server".to_owned(),
+            (_, true, Some(process)) => visible(&process),
+            (client, true, None) => format!("client {client}"),
+            (_, false, _) => visible(&mark.name),
         }
     }
 
@@ -546,7 +579,7 @@ fn chosen<'a>(
         match item {
             _ if proving.contains(&key) => 0,
             Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
-            Item::Event(Event { kind: EventKind::Promoted, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted | EventKind::Mark, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

@@ -89,12 +89,17 @@ fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<Stri
     let key = clipped(&readable(&finding.key), 50);
     lines.push(format!("{}  {}  {key}", severity.inked(ink, &head), finding.code.name()));
     lines.extend(indented(&visible(&finding.sentence)));
-    let who =
-        |proof: &super::report_data::Proof<'_>| match (proof.shown.source.client, proof.shown.source.name.is_empty()) {
-            (0, _) => String::new(),
-            (client, true) => format!("client {client}"),
-            (_, false) => clipped(&visible(&proof.shown.source.name), 16),
-        };
+    let who = |proof: &super::report_data::Proof<'_>| {
+        let source = &proof.shown.source;
+        let process =
+            source.process.as_ref().map(|process| &process.process).filter(|process| !process.program.is_empty());
+        match (source.client, source.name.is_empty(), process) {
+            (0, ..) => String::new(),
+            (_, true, Some(process)) => format!("pid {}", process.pid),
+            (client, true, None) => format!("client {client}"),
+            (_, false, _) => clipped(&visible(&source.name), 16),
+        }
+    };
     let widest = found.proofs.iter().map(|proof| who(proof).chars().count()).max().unwrap_or(0);
     for proof in &found.proofs {
         let mark = &proof.shown.source;

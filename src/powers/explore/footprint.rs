@@ -52,6 +52,11 @@ impl Footprint {
         }
     }
 
+    /// Whether it may write anything.
+    pub fn writes(&self) -> bool {
+        self.writes_all || !self.writes.is_empty()
+    }
+
     /// Whether the order of the two makes no difference.
     pub fn commutes_with(&self, other: &Self) -> bool {
         !self.conflicts_with(other) && !other.conflicts_with(self)
@@ -60,10 +65,9 @@ impl Footprint {
     /// Whether it may write what the other one reads or writes.
     fn conflicts_with(&self, other: &Self) -> bool {
         let touches_any = other.reads_all || other.writes_all || !other.reads.is_empty() || !other.writes.is_empty();
-        let writes_any = self.writes_all || !self.writes.is_empty();
         let touches = |key: &u64| other.reads.contains(key) || other.writes.contains(key);
         self.writes_all && touches_any
-            || writes_any && (other.reads_all || other.writes_all)
+            || self.writes() && (other.reads_all || other.writes_all)
             || self.writes.iter().any(touches)
     }
 }

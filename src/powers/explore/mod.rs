@@ -4,7 +4,10 @@
 //! client is known to be held, blocked or gone, one held command is released: it takes its turn. The sequence of turns is
 //! the order of the run. The next run differs in the last turn that leaves another choice.
 
+mod chaos;
+mod cheapest_first;
 mod footprint;
+mod polls;
 mod reply_summary;
 mod run;
 mod token;
@@ -14,17 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
+pub use chaos::{Action, Chaos};
 pub use footprint::Footprint;
 pub use reply_summary::summarize;
-pub use run::{NextTurn, RacerState, RacingCommand};
+pub use run::{Deadlines, Hold, NextTurn, RacerState, RacingCommand, RunId};
 pub use token::Order;
 
-use super::wait_queue::Permit;
 use crate::base::clock::Clock;
 use crate::base::glob;
 use crate::base::sync::MutexExt;
-use run::{Run, TurnPolicy};
-use tree::Tree;
+use run::{Run, RunLimits, TurnPolicy};
+use tree::OrderTree;
 
 /// Which orders are tried, and which clients race.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +39,15 @@ pub struct Search {
     pub(crate) client: Option<Vec<u8>>,
     pub(crate) clients: usize,
     pub(crate) every_order: bool,
+    pub(crate) chaos: Chaos,
+    pub(crate) polls: u32,
 }
 
 impl Search {
+    /// The error for an expiry in front of another server.
+    pub(crate) const FOREIGN_CLOCK: &str =
+        "expiry does not go with an upstream: keys expire by the clock of the upstream server";
+
     /// How many runs there are at most while orders are tried systematically; 1000 unless this says otherwise.
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs;
@@ -81,6 +90,21 @@ impl Search {
         self.every_order = true;
         self
     }
+
+    /// Also tries what else can happen between commands: expiries, lost replies, crashes, pauses. The server's clock then
+    /// goes on only for an expiry, or when nothing else can happen. The fewer of these and of changes between clients an
+    /// order has, the earlier it is tried.
+    pub fn chaos(mut self, chaos: Chaos) -> Self {
+        self.chaos = chaos;
+        self
+    }
+
+    /// How often a client may repeat a refused command before the others go on, as long as nothing has changed; once
+    /// unless this says otherwise.
+    pub fn polls(mut self, polls: u32) -> Self {
+        self.polls = polls;
+        self
+    }
 }
 
 impl Default for Search {
@@ -93,6 +117,8 @@ impl Default for Search {
             client: None,
             clients: 0,
             every_order: false,
+            chaos: Chaos::default(),
+            polls: 1,
         }
     }
 }
@@ -120,7 +146,13 @@ pub struct ExplorationSummary {
     pub how: Option<String>,
     /// How many runs had more turns or clients than an order can have.
     pub too_long: u64,
-    /// Whether every order was tried.
+    /// How many choices were left out because a client repeats a refused command although nothing has changed.
+    pub polls: u64,
+    /// How many runs came to a point where nothing else happened than such repetitions.
+    pub endless: u64,
+    /// How many choices were dropped because there were too many to remember.
+    pub dropped: u64,
+    /// Whether every order was tried, apart from [`polls`](Self::polls).
     pub is_complete: bool,
 }
 
@@ -132,6 +164,8 @@ pub enum OrdersLeft {
     About(u64),
     /// There are probably more, but no more than these are tried.
     AtMost(u64),
+    /// So many are known, and each can lead to more.
+    AtLeast(u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +181,7 @@ enum Phase {
 struct Exploration {
     search: Search,
     phase: Phase,
-    tree: Tree,
+    tree: OrderTree,
     summary: ExplorationSummary,
     run: Option<Run>,
     /// The server has been reset, and the run may begin.
@@ -191,9 +225,9 @@ impl Explorer {
             return Err(ANOTHER);
         }
         inner.exploration = Some(Exploration {
+            tree: OrderTree::new(!search.chaos.is_empty()),
             search,
             phase,
-            tree: Tree::default(),
             summary: ExplorationSummary::default(),
             run: None,
             is_armed: false,
@@ -281,19 +315,39 @@ impl Explorer {
 
     // ---- commands and clients
 
-    /// Holds a command until its turn; `None` if it may run at once.
-    pub fn hold(&self, mut command: RacingCommand) -> Option<Permit> {
+    /// Holds a command until its turn.
+    pub fn hold(&self, mut command: RacingCommand) -> Hold {
         let mut inner = self.inner();
-        let exploration = inner.exploration.as_mut().filter(|exploration| exploration.is_armed)?;
+        let Some(exploration) = inner.exploration.as_mut().filter(|exploration| exploration.is_armed) else {
+            return Hold::Pass;
+        };
         let parked = &command.parked;
         let races = parked.client != exploration.driver
             && exploration.search.client.as_ref().is_none_or(|glob| glob::matches(glob, &parked.client_name, false));
         if exploration.search.every_order {
             command.footprint = Footprint::everything();
         }
-        let permit = exploration.run.as_mut().filter(|_| races)?.hold(command);
+        let hold = exploration.run.as_mut().filter(|_| races).map_or(Hold::Pass, |run| run.hold(command));
         inner.wake();
-        permit
+        hold
+    }
+
+    /// What happens to the command of a client that had its turn.
+    pub fn take_fate(&self, client: u64) -> Action {
+        self.inner().run().map_or(Action::Run, |run| run.take_fate(client))
+    }
+
+    /// Whether the clock goes on only for the explorer.
+    pub fn owns_clock(&self) -> bool {
+        self.inner().exploration.as_ref().is_some_and(|exploration| !exploration.search.chaos.is_empty())
+    }
+
+    /// Whether this run has not ended.
+    pub fn is_in_run(&self, id: RunId) -> bool {
+        self.inner()
+            .exploration
+            .as_ref()
+            .is_some_and(|exploration| exploration.run.is_some() && exploration.summary.runs == id)
     }
 
     /// Whether any command is held.
@@ -326,7 +380,13 @@ impl Explorer {
     }
 
     /// Releases the next command, if it is time for that. The waker is called when there may be more to do.
-    pub fn next_turn(&self, waker: &Waker, state: impl Fn(u64) -> RacerState, clock: &Arc<Clock>) -> NextTurn {
+    pub fn next_turn(
+        &self,
+        waker: &Waker,
+        state: impl Fn(u64) -> RacerState,
+        deadlines: impl Fn() -> Option<Deadlines>,
+        clock: &Arc<Clock>,
+    ) -> NextTurn {
         let mut inner = self.inner();
         inner.scheduler = Some(waker.clone());
         let Some(exploration) = &mut inner.exploration else {
@@ -335,7 +395,7 @@ impl Explorer {
             return NextTurn::Over;
         };
         match &mut exploration.run {
-            Some(run) if exploration.is_armed => run.next_turn(&mut exploration.tree, state, clock),
+            Some(run) if exploration.is_armed => run.next_turn(&mut exploration.tree, state, deadlines, clock),
             _ => NextTurn::Wait(None),
         }
     }
@@ -379,19 +439,22 @@ impl Exploration {
         summary.runs += 1;
         summary.failed += u64::from(run.has_failed);
         summary.too_long += u64::from(run.is_too_long);
+        summary.polls += run.polls_left_out;
+        summary.endless += u64::from(run.is_endless);
         summary.turns = summary.turns.max(run.turns());
         summary.clients = summary.clients.max(run.clients());
         if run.turns() < run.plan.len() {
             self.tree.cut(run.turns());
             run.strayed.get_or_insert(format!("it ended after {} of {} turns", run.turns(), run.plan.len()));
         }
+        let has_strayed = run.strayed.is_some();
         if let Some(how) = run.strayed {
             summary.strayed += 1;
             summary.how.get_or_insert(format!("run {}, {how}", summary.runs));
         }
         match self.phase {
             Phase::Systematic => {
-                summary.repeated += u64::from(run.is_redundant);
+                summary.repeated += u64::from(run.is_redundant && !has_strayed);
                 self.tree.advance();
             }
             Phase::Random => summary.random += 1,
@@ -401,9 +464,9 @@ impl Exploration {
 
     /// The next run, if anything is left to try.
     fn plan(&mut self) -> Option<Run> {
-        let Search { runs, random, seed, settle, clients, .. } = self.search;
-        if self.phase == Phase::Systematic && (self.tree.is_done || self.summary.runs >= runs) {
-            self.phase = if self.tree.is_done { Phase::Over } else { Phase::Random };
+        let Search { runs, random, seed, settle, clients, polls, .. } = self.search;
+        if self.phase == Phase::Systematic && (self.tree.is_done() || self.summary.runs >= runs) {
+            self.phase = if self.tree.is_done() { Phase::Over } else { Phase::Random };
         }
         if self.phase == Phase::Random && self.summary.random >= random {
             self.phase = Phase::Over;
@@ -415,19 +478,26 @@ impl Exploration {
                 let state = seed.wrapping_add(self.summary.random.wrapping_mul(0xd134_2543_de82_ef95));
                 (Order::default(), TurnPolicy::Random(state))
             }
-            Phase::Replay(order) => (order.clone(), TurnPolicy::SameClient),
+            Phase::Replay(order) => (order.clone(), TurnPolicy::Usual),
             Phase::Over => return None,
         };
         let joining: usize = plan.0.iter().map(|turn| usize::from(turn.joining)).sum();
-        Some(Run::new(plan, policy, settle, clients.max(self.summary.clients).max(joining)))
+        let limits = RunLimits { settle, chaos: self.search.chaos.clone(), polls };
+        let expected = clients.max(self.summary.clients).max(joining);
+        Some(Run::new(self.summary.runs, plan, policy, limits, expected))
     }
 
     fn left(&self) -> Option<OrdersLeft> {
         let Search { runs, random, .. } = self.search;
         match self.phase {
             Phase::Systematic => {
-                let (tried, part) = (self.summary.runs, self.tree.tried_part());
+                let tried = self.summary.runs;
                 let most = runs.saturating_sub(tried).saturating_add(random);
+                let part = match &self.tree {
+                    OrderTree::DepthFirst(tree) => tree.tried_part(),
+                    OrderTree::CheapestFirst(search) if search.left() >= most => return Some(OrdersLeft::AtMost(most)),
+                    OrderTree::CheapestFirst(search) => return Some(OrdersLeft::AtLeast(search.left())),
+                };
                 let all = (part > 0.0).then(|| (tried as f64 / part).round())?;
                 let left = all - tried as f64;
                 Some(if left < most as f64 {
@@ -442,7 +512,9 @@ impl Exploration {
     }
 
     fn summary(&self) -> ExplorationSummary {
-        let is_complete = self.tree.is_done && self.summary.strayed == 0 && self.summary.too_long == 0;
-        ExplorationSummary { skipped: self.tree.skipped, is_complete, ..self.summary.clone() }
+        let ExplorationSummary { strayed, too_long, endless, .. } = self.summary;
+        let dropped = self.tree.dropped();
+        let is_complete = self.tree.is_done() && strayed + too_long + endless + dropped == 0;
+        ExplorationSummary { skipped: self.tree.skipped(), dropped, is_complete, ..self.summary.clone() }
     }
 }

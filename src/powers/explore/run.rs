@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chaos::{Action, Chaos};
 use super::footprint::Footprint;
+use super::polls::Polls;
 use super::reply_summary::summarize;
 use super::token::{MOST_CLIENTS, MOST_TURNS, Order, RacerNumber, Turn};
-use super::tree::{Candidate, Tree};
-use crate::base::clock::{Clock, Stopwatch};
+use super::tree::{Candidate, Choice, OrderTree};
+use crate::base::clock::{Clock, Millis, Stopwatch};
+use crate::base::duration::spell_duration;
 use crate::base::random;
 use crate::powers::line::line_of;
 use crate::powers::wait_queue::{ParkedCommand, Permit, WaitQueue};
@@ -17,6 +20,8 @@ pub struct RacingCommand {
     pub parked: ParkedCommand,
     pub name: &'static str,
     pub footprint: Footprint,
+    /// Whether it may write.
+    pub writes: bool,
 }
 
 /// What a client does that is not held.
@@ -29,15 +34,51 @@ pub enum RacerState {
     Gone,
 }
 
+/// What happens to a command that a client wants to send.
+pub enum Hold {
+    /// It runs at once.
+    Pass,
+    /// It waits for its turn.
+    Park(Permit),
+    /// Its client counts as dead.
+    Refuse,
+}
+
+/// What the clock of an explored server shows, while it moves only for the explorer.
+#[derive(Clone, Debug, Default)]
+pub struct Deadlines {
+    pub now: Millis,
+    /// The key that expires next, and the first instant without it.
+    pub key: Option<(Millis, Vec<u8>)>,
+    /// When the next command that waits is answered.
+    pub wait: Option<Millis>,
+}
+
 /// What the scheduler does next.
 pub enum NextTurn {
     /// A command was released. Its turn is over when the clock has settled.
     Granted,
+    /// The clock goes to this instant, in this run.
+    MoveClock(Millis, RunId),
     /// Wait for an event, or for this much real time.
     Wait(Option<Duration>),
     /// The exploration has ended.
     Over,
 }
+
+/// Which run of an exploration it is: the earlier ones that are over.
+pub type RunId = u64;
+
+/// How many times the time of `--settle` passes before something happens that only happens because nothing else moves: a
+/// client that stood still goes on, or one repeats a refused command; and before the clock goes on by itself.
+const BEFORE_LAST_RESORT: u32 = 20;
+const BEFORE_TIME_PASSES: u32 = 100;
+/// How many times in a row commands are repeated in vain, while nothing else moves, before they are no longer held.
+const MOST_POLLS: u32 = 100;
+/// What it costs to go on with another client than the last one, if that is done or if it is not, and what else happens.
+const COST_OF_ANOTHER: u32 = 1;
+const COST_OF_PREEMPTION: u32 = 2;
+const COST_OF_CHAOS: u32 = 2;
 
 /// The least time that a planned turn waits for its client. It is waited in full only if the test strays from its plan.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
@@ -53,6 +94,63 @@ struct Racer {
     /// The index of its last turn in `taken`.
     turn: Option<usize>,
     is_gone: bool,
+    /// What was refused to it since anything changed.
+    polls: Polls,
+    /// A command of it has changed something.
+    has_written: bool,
+    /// It stands still until nothing else can move.
+    is_paused: bool,
+    /// It has died: its connections are closed when they send something.
+    is_dead: bool,
+    /// Its reply was lost, so that it may come back.
+    may_return: bool,
+    /// Its commands are no longer held, because it repeats them in vain.
+    is_free: bool,
+    /// What happens to the command that was released.
+    fate: Action,
+}
+
+impl Racer {
+    fn new(client: u64) -> Self {
+        Self {
+            client,
+            name: Vec::new(),
+            number: None,
+            held: None,
+            touched: Footprint::default(),
+            turn: None,
+            is_gone: false,
+            polls: Polls::default(),
+            has_written: false,
+            is_paused: false,
+            is_dead: false,
+            may_return: false,
+            is_free: false,
+            fate: Action::Run,
+        }
+    }
+}
+
+/// What the next turn can be.
+struct Choices {
+    /// The usual one is the first.
+    candidates: Vec<Candidate>,
+    /// Commands that are not among them, because they are repeated in vain.
+    left_out: u64,
+    /// Why it is the turn of these.
+    kind: ChoiceKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChoiceKind {
+    /// A client can go on.
+    Usual,
+    /// Clients can go on that stand still, and no others.
+    AfterPause,
+    /// Nothing can happen before the clock goes on.
+    TimePasses,
+    /// All that can happen is in vain.
+    InVain,
 }
 
 /// A turn that was taken.
@@ -61,6 +159,8 @@ struct TakenTurn {
     name: Vec<u8>,
     words: Vec<Vec<u8>>,
     reply: Option<String>,
+    /// What has happened, if no client's command has run.
+    event: Option<String>,
 }
 
 /// How the turns after the planned ones are given.
@@ -70,11 +170,23 @@ pub enum TurnPolicy {
     Tree,
     /// At random; the value is the generator's state.
     Random(u64),
-    /// To the client that had the last turn, as long as it is held.
-    SameClient,
+    /// As usual.
+    Usual,
 }
 
 pub struct Run {
+    id: RunId,
+    has_chaos: bool,
+    /// What else may happen, as often as it still may.
+    chaos: Chaos,
+    /// How often a client may repeat a refused command while nothing has changed, before others go on.
+    most_polls: u32,
+    /// How often in a row commands were repeated in vain because nothing else could move.
+    polls_in_vain: u32,
+    /// How many choices were left out because a command is repeated in vain.
+    pub polls_left_out: u64,
+    /// Commands were no longer held, because they are repeated in vain and nothing else can move.
+    pub is_endless: bool,
     /// The turns that are known in advance.
     pub plan: Vec<Turn>,
     pub policy: TurnPolicy,
@@ -102,9 +214,24 @@ pub struct Run {
     pub has_failed: bool,
 }
 
+/// What an exploration allows each run.
+pub struct RunLimits {
+    pub settle: Duration,
+    pub chaos: Chaos,
+    pub polls: u32,
+}
+
 impl Run {
-    pub fn new(plan: Order, policy: TurnPolicy, settle: Duration, expected: usize) -> Self {
+    pub fn new(id: RunId, plan: Order, policy: TurnPolicy, limits: RunLimits, expected: usize) -> Self {
+        let RunLimits { settle, chaos, polls } = limits;
         Self {
+            id,
+            has_chaos: !chaos.is_empty(),
+            chaos,
+            most_polls: polls,
+            polls_in_vain: 0,
+            polls_left_out: 0,
+            is_endless: false,
             plan: plan.0,
             policy,
             settle,
@@ -141,58 +268,82 @@ impl Run {
     /// The order so far, a line for each turn.
     pub fn lines(&self) -> Vec<String> {
         let who = |record: &TakenTurn| match record.name.as_slice() {
+            _ if record.turn.client == 0 => String::new(),
             b"" => format!("client {}", record.turn.client),
             name => name.escape_ascii().to_string(),
         };
         let widest = self.taken.iter().map(|record| who(record).len()).max().unwrap_or(0);
-        let line = |(index, record): (usize, &TakenTurn)| {
+        let what = |record: &TakenTurn| {
             let words = line_of(&record.words);
             let reply = record.reply.as_deref().unwrap_or("(no reply)");
-            format!("{:>3}. {:widest$}  {words}  -> {reply}", index + 1, who(record))
+            match (&record.event, record.turn.action) {
+                (Some(event), _) => event.clone(),
+                (None, Action::Run | Action::Expiry | Action::TimePasses) => format!("{words}  -> {reply}"),
+                (None, Action::LostReply) => format!("{words}  -> {reply} (lost)"),
+                (None, Action::Crash) => format!("(dies before {words})"),
+                (None, Action::Pause) => format!("(stands still before {words})"),
+            }
         };
-        self.taken.iter().enumerate().map(line).collect()
+        let mut lines = Vec::new();
+        let mut rest = self.taken.iter().enumerate().peekable();
+        while let Some((index, record)) = rest.next() {
+            let text = what(record);
+            let is_same = |other: &TakenTurn| other.turn.client == record.turn.client && what(other) == text;
+            let mut times = 1;
+            while rest.next_if(|(_, other)| is_same(other)).is_some() {
+                times += 1;
+            }
+            let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
+            lines.push(format!("{:>3}. {:widest$}  {text}{times}", index + 1, who(record)));
+        }
+        lines
     }
 
-    /// Holds a command until its turn; `None` if it may run at once.
-    pub fn hold(&mut self, command: RacingCommand) -> Option<Permit> {
+    /// Holds a command until its turn.
+    pub fn hold(&mut self, command: RacingCommand) -> Hold {
         if self.taken.len() >= MOST_TURNS {
             self.is_too_long = true;
-            return None;
+            return Hold::Pass;
         }
         let ParkedCommand { client, client_name: name, .. } = &command.parked;
         // A client that reconnects under the name of one that has left counts as that one.
-        let place =
-            self.racers.iter().position(|racer| racer.client == *client).or_else(|| {
-                self.racers.iter().position(|racer| racer.is_gone && !name.is_empty() && racer.name == *name)
-            });
+        let place = self.racers.iter().position(|racer| racer.client == *client).or_else(|| {
+            self.racers.iter().position(|racer| {
+                (racer.is_gone || racer.is_dead || racer.may_return) && !name.is_empty() && racer.name == *name
+            })
+        });
+        if place.is_some_and(|place| self.racers[place].is_dead) {
+            return Hold::Refuse;
+        }
         let place = match place {
             Some(place) => place,
             None if self.racers.len() >= MOST_CLIENTS => {
                 self.is_too_long = true;
-                return None;
+                return Hold::Pass;
             }
             None => {
-                self.racers.push(Racer {
-                    client: *client,
-                    name: Vec::new(),
-                    number: None,
-                    held: None,
-                    touched: Footprint::default(),
-                    turn: None,
-                    is_gone: false,
-                });
+                self.racers.push(Racer::new(*client));
                 self.racers.len() - 1
             }
         };
+        let racer = &mut self.racers[place];
+        if racer.is_free && racer.polls.is_in_vain(&command, self.most_polls) {
+            return Hold::Pass;
+        }
         let queue: Arc<WaitQueue> = Arc::default();
         let permit = queue.park(command.parked.clone());
-        let racer = &mut self.racers[place];
         racer.client = *client;
         racer.name.clone_from(name);
-        racer.is_gone = false;
+        (racer.is_gone, racer.may_return, racer.is_free) = (false, false, false);
         racer.held = Some((queue, command));
         self.quiet_since = Stopwatch::start();
-        permit
+        permit.map_or(Hold::Pass, Hold::Park)
+    }
+
+    /// What is to happen to the command of a client that was released.
+    pub fn take_fate(&mut self, client: u64) -> Action {
+        let racer = self.racers.iter_mut().find(|racer| racer.client == client);
+        racer.map_or(Action::Run, |racer| std::mem::take(&mut racer.fate))
     }
 
     /// Whether any command is held.
@@ -202,12 +353,24 @@ impl Run {
 
     /// Keeps the reply to a client's last command.
     pub fn record_reply(&mut self, client: u64, reply: &[u8]) {
-        let racer = self.racers.iter().find(|racer| racer.client == client);
-        if let Some(record) = racer.and_then(|racer| racer.turn).and_then(|turn| self.taken.get_mut(turn))
+        let Some(place) = self.racers.iter().position(|racer| racer.client == client) else { return };
+        let racer = &mut self.racers[place];
+        if let Some(record) = racer.turn.and_then(|turn| self.taken.get_mut(turn))
             && record.reply.is_none()
         {
             record.reply = Some(summarize(reply));
+            if racer.polls.end(reply) {
+                racer.has_written = true;
+                let touched = racer.touched.clone();
+                self.note_change(&touched);
+            }
         }
+    }
+
+    /// Something has changed, so that what was refused before may succeed.
+    fn note_change(&mut self, footprint: &Footprint) {
+        self.polls_in_vain = 0;
+        self.racers.iter_mut().for_each(|racer| racer.polls.forget_what_conflicts(footprint));
     }
 
     pub fn client_left(&mut self, client: u64) {
@@ -232,59 +395,90 @@ impl Run {
     }
 
     /// Releases the next command, if it is time for that.
-    pub fn next_turn(&mut self, tree: &mut Tree, state: impl Fn(u64) -> RacerState, clock: &Arc<Clock>) -> NextTurn {
+    pub fn next_turn(
+        &mut self,
+        search: &mut OrderTree,
+        state: impl Fn(u64) -> RacerState,
+        deadlines: impl Fn() -> Option<Deadlines>,
+        clock: &Arc<Clock>,
+    ) -> NextTurn {
         if self.is_running {
             return NextTurn::Wait(None);
         }
-        let state = |racer: &Racer| if racer.is_gone { RacerState::Gone } else { state(racer.client) };
+        let state = |racer: &Racer| match (racer.may_return, racer.is_gone) {
+            (true, _) => RacerState::Idle,
+            (false, true) => RacerState::Gone,
+            (false, false) => state(racer.client),
+        };
+        let has_chaos = self.has_chaos;
+        let deadlines = || if has_chaos { deadlines() } else { None };
+        let deadlines = &deadlines;
         let turn = self.taken.len();
         if let Some(planned) = self.plan.get(turn).copied() {
-            match self.find_planned(planned, tree.planned(turn), state) {
+            match self.find_planned(planned, search.planned(turn), state, deadlines) {
                 Ok(place) => {
                     if matches!(self.policy, TurnPolicy::Tree) {
-                        tree.widen(turn, self.candidates(state));
+                        let choices = self.choices(state, deadlines().as_ref());
+                        if choices.kind == ChoiceKind::Usual {
+                            search.widen(turn, choices.candidates);
+                        }
                     }
-                    return self.release(place, planned.client, clock);
+                    return self.take(place, planned.into(), deadlines, clock);
                 }
                 Err(Some(left)) => return NextTurn::Wait(Some(left)),
                 Err(None) => {
                     self.plan.truncate(turn);
-                    tree.cut(turn);
+                    search.cut(turn);
+                    // What is found on this way may not be there the next time.
+                    self.is_redundant |= has_chaos;
                 }
             }
         }
-        if !self.holds_any() {
+        if !self.holds_any() && !self.racers.iter().any(|racer| state(racer) == RacerState::Blocked) {
             return NextTurn::Wait(None);
         }
         let is_accounted = |racer: &Racer| racer.held.is_some() || state(racer) != RacerState::Idle;
         let knows_all = self.expected > 0 && self.racers.len() >= self.expected;
+        let choices = self.choices(state, deadlines().as_ref());
         if !knows_all || !self.racers.iter().all(is_accounted) {
-            let left = self.settle.saturating_sub(self.quiet_since.elapsed());
+            let factor = match choices.kind {
+                ChoiceKind::Usual => 1,
+                ChoiceKind::InVain if self.polls_in_vain > 0 => 1,
+                ChoiceKind::AfterPause | ChoiceKind::InVain => BEFORE_LAST_RESORT,
+                ChoiceKind::TimePasses => BEFORE_TIME_PASSES,
+            };
+            let left = self.settle.saturating_mul(factor).saturating_sub(self.quiet_since.elapsed());
             if !left.is_zero() {
                 return NextTurn::Wait(Some(left));
             }
         }
         self.number_newcomers(usize::MAX);
-        let candidates = self.candidates(state);
-        let last = self.taken.last().map(|record| record.turn.client);
-        let same = last.filter(|last| candidates.iter().any(|candidate| candidate.client == *last));
-        let usual = same.or_else(|| candidates.first().map(|candidate| candidate.client)).unwrap_or_default();
-        let client = match &mut self.policy {
-            TurnPolicy::Tree if !self.is_redundant => tree.grow(self.joining, candidates, same).unwrap_or_else(|| {
+        let Choices { candidates, left_out, kind } = self.choices(state, deadlines().as_ref());
+        if kind == ChoiceKind::InVain && !candidates.is_empty() && self.polls_in_vain >= MOST_POLLS {
+            self.is_endless = true;
+            for racer in &mut self.racers {
+                racer.is_free = racer.held.take().is_some_and(|(queue, _)| queue.open(clock) > 0);
+            }
+            return NextTurn::Wait(None);
+        }
+        let Some(usual) = candidates.first().map(|candidate| candidate.choice) else { return NextTurn::Wait(None) };
+        self.polls_left_out += left_out;
+        let choice = match &mut self.policy {
+            TurnPolicy::Tree if !self.is_redundant => search.grow(self.joining, candidates).unwrap_or_else(|| {
                 self.is_redundant = true;
                 usual
             }),
-            TurnPolicy::Random(generator) => {
-                let drawn = random::next(generator) % (candidates.len().max(1) as u64);
-                candidates.get(drawn as usize).map_or(usual, |candidate| candidate.client)
-            }
-            TurnPolicy::Tree | TurnPolicy::SameClient => usual,
+            TurnPolicy::Random(generator) => draw(generator, &candidates).unwrap_or(usual),
+            TurnPolicy::Tree | TurnPolicy::Usual => usual,
         };
-        let place = self.racers.iter().position(|racer| racer.number == Some(client));
-        match place {
-            Some(place) => self.release(place, client, clock),
-            None => NextTurn::Wait(None),
+        if kind == ChoiceKind::InVain {
+            self.polls_in_vain += 1;
         }
+        let place = self.racers.iter().position(|racer| racer.number == Some(choice.client));
+        if place.is_none() && choice.client > 0 {
+            return NextTurn::Wait(None);
+        }
+        self.take(place, choice, deadlines, clock)
     }
 
     /// The index of the racer whose turn is planned. The error says how long to wait for it; `None`: it will not come.
@@ -293,7 +487,8 @@ impl Run {
         planned: Turn,
         command: Option<&'static str>,
         state: impl Fn(&Racer) -> RacerState,
-    ) -> Result<usize, Option<Duration>> {
+        deadlines: impl Fn() -> Option<Deadlines>,
+    ) -> Result<Option<usize>, Option<Duration>> {
         let turn = self.taken.len() + 1;
         let left = self.settle.saturating_mul(20).max(LEAST_WAIT).saturating_sub(self.quiet_since.elapsed());
         let wait = (!left.is_zero()).then_some(left);
@@ -311,6 +506,13 @@ impl Run {
             self.number_newcomers(usize::from(planned.joining));
             self.joined = turn;
         }
+        if planned.client == 0 {
+            if deadlines().is_some_and(|deadlines| deadlines.key.is_some() || deadlines.wait.is_some()) {
+                return Ok(None);
+            }
+            self.note_stray(format!("turn {turn}: there is no deadline that the clock can go past"));
+            return Err(None);
+        }
         let place = self.racers.iter().position(|racer| racer.number == Some(planned.client));
         let Some((place, racer)) = place.and_then(|place| Some((place, self.racers.get(place)?))) else {
             self.note_stray(format!("turn {turn}: there is no client {}", planned.client));
@@ -320,7 +522,7 @@ impl Run {
             (Some((_, held)), Some(command), _) if held.name != command => {
                 format!("sends {} and not {command}", held.name)
             }
-            (Some(_), ..) => return Ok(place),
+            (Some(_), ..) => return Ok(Some(place)),
             (None, _, RacerState::Gone) => "has gone".to_owned(),
             (None, _, RacerState::Blocked) => "waits for something".to_owned(),
             (None, _, RacerState::Idle) if wait.is_some() => return Err(wait),
@@ -352,13 +554,11 @@ impl Run {
         }
     }
 
-    /// The commands that could have the next turn, by the numbers of their clients. A command that unblocks another one
-    /// has the footprint of both.
-    fn candidates(&self, state: impl Fn(&Racer) -> RacerState) -> Vec<Candidate> {
+    /// What could have the next turn. A command that unblocks another one has the footprint of both.
+    fn choices(&self, state: impl Fn(&Racer) -> RacerState, deadlines: Option<&Deadlines>) -> Choices {
         let waiting = |racer: &&Racer| racer.held.is_none() && state(racer) == RacerState::Blocked;
         let waiting: Vec<&Footprint> = self.racers.iter().filter(waiting).map(|racer| &racer.touched).collect();
-        let candidate = |racer: &Racer| {
-            let (client, (_, command)) = (racer.number?, racer.held.as_ref()?);
+        let footprint = |command: &RacingCommand| {
             let mut footprint = command.footprint.clone();
             // The command that it unblocks may unblock the next one.
             for _ in 0..waiting.len() {
@@ -368,27 +568,178 @@ impl Run {
                     }
                 }
             }
-            Some(Candidate { client, command: command.name, footprint })
+            footprint
         };
-        let mut candidates: Vec<Candidate> = self.racers.iter().filter_map(candidate).collect();
-        candidates.sort_by_key(|candidate| candidate.client);
-        candidates
+        let mut held: Vec<(RacerNumber, &Racer, &RacingCommand)> =
+            self.racers.iter().filter_map(|racer| Some((racer.number?, racer, &racer.held.as_ref()?.1))).collect();
+        held.sort_by_key(|(number, ..)| *number);
+        let is_in_vain = |racer: &Racer, command| racer.polls.is_in_vain(command, self.most_polls);
+        let movable: Vec<_> = held
+            .iter()
+            .filter(|(_, racer, command)| !racer.is_paused && !is_in_vain(racer, command))
+            .copied()
+            .collect();
+        let run = |&(client, _, command): &(RacerNumber, &Racer, &RacingCommand), cost| {
+            let choice = Choice::run(client);
+            Candidate { choice, command: command.name, footprint: footprint(command), cost }
+        };
+        let clock = |action, cost| Candidate {
+            choice: Choice { client: 0, action },
+            command: "",
+            footprint: Footprint::everything(),
+            cost,
+        };
+        let may_expire =
+            self.chaos.allows(Action::Expiry) && deadlines.is_some_and(|deadlines| deadlines.key.is_some());
+        let mut candidates = Vec::new();
+        let Some(usual) = self.usual(&movable) else {
+            let paused: Vec<_> = held.iter().filter(|(_, racer, _)| racer.is_paused).collect();
+            if !paused.is_empty() {
+                // It stands still for longer than a lock lasts, if that may be.
+                candidates.extend(may_expire.then(|| clock(Action::Expiry, 0)));
+                candidates.extend(paused.into_iter().map(|racer| run(racer, COST_OF_ANOTHER)));
+                return Choices { candidates, left_out: 0, kind: ChoiceKind::AfterPause };
+            }
+            if deadlines.is_some_and(|deadlines| deadlines.key.is_some() || deadlines.wait.is_some()) {
+                return Choices {
+                    candidates: vec![clock(Action::TimePasses, 0)],
+                    left_out: 0,
+                    kind: ChoiceKind::TimePasses,
+                };
+            }
+            // One after the other.
+            candidates.extend(held.iter().min_by_key(|(_, racer, _)| racer.turn).map(|racer| run(racer, 0)));
+            return Choices { candidates, left_out: 0, kind: ChoiceKind::InVain };
+        };
+        let goes_on = self.taken.last().is_some_and(|last| last.turn.client == usual);
+        let overtaken = self.overtaken();
+        for entry in &movable {
+            let (client, racer, command) = *entry;
+            let cost = match client == usual {
+                true => 0,
+                false if Some(client) == overtaken => 0,
+                false if goes_on => COST_OF_PREEMPTION,
+                false => COST_OF_ANOTHER,
+            };
+            let candidate = run(entry, cost);
+            let chaos = |action, footprint| Candidate {
+                choice: Choice { client, action },
+                footprint,
+                cost: cost + COST_OF_CHAOS,
+                ..candidate.clone()
+            };
+            let lost = (command.writes && self.chaos.allows(Action::LostReply))
+                .then(|| chaos(Action::LostReply, candidate.footprint.clone()));
+            // The death of another client is as good when it is its turn anyway, and before its first write it is as
+            // if it had never come.
+            let is_next = client == usual && racer.has_written;
+            let has_company = self.racers.iter().any(|other| !other.is_gone && other.client != racer.client);
+            let crash =
+                (is_next && self.chaos.allows(Action::Crash)).then(|| chaos(Action::Crash, Footprint::default()));
+            let pause = (is_next && has_company && self.chaos.allows(Action::Pause))
+                .then(|| chaos(Action::Pause, Footprint::everything()));
+            let at = if client == usual { 0 } else { candidates.len() };
+            candidates.insert(at, candidate);
+            candidates.extend(lost.into_iter().chain(crash).chain(pause));
+        }
+        candidates.extend(may_expire.then(|| clock(Action::Expiry, COST_OF_CHAOS)));
+        let left_out = held.iter().filter(|(_, racer, command)| !racer.is_paused && is_in_vain(racer, command)).count();
+        Choices { candidates, left_out: left_out as u64, kind: ChoiceKind::Usual }
     }
 
-    fn release(&mut self, place: usize, client: RacerNumber, clock: &Arc<Clock>) -> NextTurn {
-        let Some((racer, (queue, command))) =
-            self.racers.get_mut(place).and_then(|racer| racer.held.take().map(|held| (racer, held)))
-        else {
-            return NextTurn::Wait(None);
+    /// The client that stood still during an expiry and has had no turn since: it may come back at any moment.
+    fn overtaken(&self) -> Option<RacerNumber> {
+        let (at, _) = self.taken.iter().enumerate().rev().find(|(_, record)| record.turn.action == Action::Expiry)?;
+        let (before, since) = self.taken.split_at(at);
+        let client = before.iter().rev().map(|record| record.turn.client).find(|client| *client > 0)?;
+        since.iter().all(|record| record.turn.client != client).then_some(client)
+    }
+
+    /// The client that goes on as usual: the one that had the last turn. After an expiry it is the next one, as if the
+    /// last one had stood still.
+    fn usual(&self, movable: &[(RacerNumber, &Racer, &RacingCommand)]) -> Option<RacerNumber> {
+        let first = movable.first()?.0;
+        let last = self.taken.iter().rev().map(|record| record.turn.client).find(|client| *client > 0).unwrap_or(0);
+        let has_expired = self.taken.last().is_some_and(|record| record.turn.action == Action::Expiry);
+        if !has_expired && movable.iter().any(|(client, ..)| *client == last) {
+            return Some(last);
+        }
+        let next = movable.iter().map(|(client, ..)| *client).find(|client| *client > last);
+        Some(if has_expired { next.unwrap_or(first) } else { first })
+    }
+
+    /// Gives a turn.
+    fn take(
+        &mut self,
+        place: Option<usize>,
+        choice: Choice,
+        deadlines: impl Fn() -> Option<Deadlines>,
+        clock: &Arc<Clock>,
+    ) -> NextTurn {
+        let Choice { client, action } = choice;
+        let turn = Turn { joining: std::mem::take(&mut self.joining), client, action };
+        self.chaos.spend(action);
+        let Some(place) = place else {
+            let Some(deadlines) = deadlines() else { return NextTurn::Wait(None) };
+            let key = deadlines.key.as_ref().map(|(until, _)| *until);
+            let wait = deadlines.wait.filter(|_| action == Action::TimePasses || key.is_none());
+            let Some(to) = key.into_iter().chain(wait).min() else { return NextTurn::Wait(None) };
+            let by = Duration::from_millis(to.saturating_sub(deadlines.now).max(0).unsigned_abs());
+            let expired = deadlines.key.filter(|(until, _)| *until == to);
+            let what = expired.map(|(_, key)| format!(": {} expires", line_of(&[key]))).unwrap_or_default();
+            let event = format!("(the clock goes on by {}{what})", spell_duration(by));
+            self.taken.push(TakenTurn { turn, name: Vec::new(), words: Vec::new(), reply: None, event: Some(event) });
+            self.note_change(&Footprint::everything());
+            self.is_running = true;
+            return NextTurn::MoveClock(to, self.id);
         };
-        racer.turn = Some(self.taken.len());
+        let number_of_turns = self.taken.len();
+        let is_name_of_one =
+            |name: &[u8], racers: &[Racer]| racers.iter().filter(|racer| racer.name == name).count() == 1;
+        let is_known_by_name = is_name_of_one(&self.racers[place].name, &self.racers);
+        let racer = &mut self.racers[place];
+        if action == Action::Pause {
+            let Some((_, command)) = &racer.held else { return NextTurn::Wait(None) };
+            let ParkedCommand { client_name: name, words, .. } = command.parked.clone();
+            racer.is_paused = true;
+            self.taken.push(TakenTurn { turn, name, words, reply: None, event: None });
+            self.is_running = true;
+            return NextTurn::Granted;
+        }
+        let Some((queue, command)) = racer.held.take() else { return NextTurn::Wait(None) };
+        racer.turn = Some(number_of_turns);
+        racer.fate = action;
+        racer.is_paused = false;
+        racer.may_return = action == Action::LostReply;
+        racer.is_dead = action == Action::Crash && is_known_by_name;
+        racer.polls.begin(&command);
         racer.touched = command.footprint;
-        let turn = Turn { joining: std::mem::take(&mut self.joining), client };
-        let ParkedCommand { client_name, words, .. } = command.parked;
-        self.taken.push(TakenTurn { turn, name: client_name, words, reply: None });
+        let ParkedCommand { client_name: name, words, .. } = command.parked;
+        self.taken.push(TakenTurn { turn, name, words, reply: None, event: None });
         self.is_running = true;
         // If the client has just left, its turn has no effect.
         queue.release_next(clock);
         NextTurn::Granted
+    }
+}
+
+/// A choice at random: in one of four turns something else than a command, if that may be.
+fn draw(generator: &mut u64, candidates: &[Candidate]) -> Option<Choice> {
+    let (usual, chaos): (Vec<_>, Vec<_>) =
+        candidates.iter().map(|candidate| candidate.choice).partition(|choice| choice.action == Action::Run);
+    let mut drawn = random::next(generator);
+    let mut from = if usual.is_empty() { &chaos } else { &usual };
+    if !usual.is_empty() && !chaos.is_empty() {
+        if drawn.is_multiple_of(4) {
+            from = &chaos;
+        }
+        drawn = random::next(generator);
+    }
+    from.get((drawn % (from.len().max(1) as u64)) as usize).copied()
+}
+
+impl From<Turn> for Choice {
+    fn from(turn: Turn) -> Self {
+        Self { client: turn.client, action: turn.action }
     }
 }

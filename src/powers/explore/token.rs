@@ -2,9 +2,13 @@
 //!
 //! `1-B1.3.2-7k` is version 1, the order, and a checksum. In the order, a digit is the client that has the turn (base 36,
 //! from 1; `_` and two digits from 36 on). `.3.` after it means three turns in a row. A capital means that so many clients
-//! join before the next turn: A is one, Z is 26.
+//! join before the next turn: A is one, Z is 26. A sign in front of a digit says that the command's reply is lost (`~`), that
+//! the client dies before it (`+`) or stands still (`:`). `@` alone is a turn in which the clock goes past the deadline of a key,
+//! `%` one in which it goes on because nothing else can happen.
 
 use std::fmt;
+
+use super::chaos::Action;
 
 /// The first part of every token.
 const VERSION: &str = "1";
@@ -19,12 +23,33 @@ const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// The number of a client in one order, from 1.
 pub type RacerNumber = u16;
 
-/// One turn: the client whose command runs.
+/// One turn: the client whose command runs, or what happens instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// How many clients get the next numbers before it.
     pub joining: u16,
+    /// 0 if the turn is no client's.
     pub client: RacerNumber,
+    pub action: Action,
+}
+
+impl Turn {
+    /// Whether it is one more turn of the same client in a row.
+    fn continues(&self, first: &Self) -> bool {
+        self.joining == 0 && self.client == first.client && self.action == Action::Run && first.action == Action::Run
+    }
+}
+
+/// The sign of a turn that is no plain run.
+fn sign_of(action: Action) -> Option<char> {
+    match action {
+        Action::Run => None,
+        Action::LostReply => Some('~'),
+        Action::Crash => Some('+'),
+        Action::Pause => Some(':'),
+        Action::Expiry => Some('@'),
+        Action::TimePasses => Some('%'),
+    }
 }
 
 /// The turns of one run, from the first on.
@@ -42,8 +67,11 @@ impl Order {
                 text.push(char::from(b'A' + (now - 1) as u8));
                 joining -= now;
             }
-            push_number(&mut text, first.client);
-            let again = rest.iter().take_while(|turn| turn.joining == 0 && turn.client == first.client).count();
+            text.extend(sign_of(first.action));
+            if first.client > 0 {
+                push_number(&mut text, first.client);
+            }
+            let again = rest.iter().take_while(|turn| turn.continues(first)).count();
             turns = rest;
             if again + 1 >= SHORTEST_RUN {
                 text.push_str(&format!(".{}.", again + 1));
@@ -67,6 +95,25 @@ impl Order {
         let mut turns = Vec::new();
         let (mut joining, mut joined) = (0u16, 0u16);
         while let Some(byte) = bytes.next() {
+            let mut byte = byte;
+            let action = match byte {
+                b'~' => Action::LostReply,
+                b'+' => Action::Crash,
+                b':' => Action::Pause,
+                b'@' | b'%' => {
+                    let action = if byte == b'@' { Action::Expiry } else { Action::TimePasses };
+                    turns.push(Turn { joining: std::mem::take(&mut joining), client: 0, action });
+                    joined += turns.last().map_or(0, |turn| turn.joining);
+                    if turns.len() > MOST_TURNS {
+                        return Err("it has too many turns");
+                    }
+                    continue;
+                }
+                _ => Action::Run,
+            };
+            if action != Action::Run {
+                byte = bytes.next().filter(|byte| !byte.is_ascii_uppercase()).ok_or(MALFORMED)?;
+            }
             let client = match byte {
                 b'A'..=b'Z' => {
                     joining += u16::from(byte - b'A' + 1);
@@ -86,8 +133,8 @@ impl Order {
             if client == 0 || client > joined {
                 return Err("it gives a turn to a client that has not come in");
             }
-            turns.push(Turn { joining: std::mem::take(&mut joining), client });
-            if bytes.next_if_eq(&b'.').is_some() {
+            turns.push(Turn { joining: std::mem::take(&mut joining), client, action });
+            if action == Action::Run && bytes.next_if_eq(&b'.').is_some() {
                 let mut count = 0usize;
                 while let Some(digit) = bytes.next_if(u8::is_ascii_digit) {
                     count = (count * 10 + usize::from(digit - b'0')).min(MOST_TURNS + 1);
@@ -95,7 +142,7 @@ impl Order {
                 if bytes.next() != Some(b'.') || count == 0 {
                     return Err(MALFORMED);
                 }
-                turns.extend(std::iter::repeat_n(Turn { joining: 0, client }, count - 1));
+                turns.extend(std::iter::repeat_n(Turn { joining: 0, client, action }, count - 1));
             }
             if turns.len() > MOST_TURNS {
                 return Err("it has too many turns");
@@ -152,13 +199,19 @@ mod tests {
     use super::*;
 
     fn order(turns: &[(u16, RacerNumber)]) -> Order {
-        Order(turns.iter().map(|&(joining, client)| Turn { joining, client }).collect())
+        let turn = |&(joining, client)| Turn { joining, client, action: Action::Run };
+        Order(turns.iter().map(turn).collect())
     }
 
     #[test]
     fn an_order_reads_like_its_turns() {
         let token = order(&[(2, 1), (0, 1), (0, 2), (1, 3), (0, 2), (0, 2), (0, 2), (0, 2)]).to_string();
         assert!(token.starts_with("1-B112A32.4.-"), "{token}");
+        let turn = |client, action| Turn { joining: 0, client, action };
+        let chaos =
+            [turn(1, Action::LostReply), turn(0, Action::Expiry), turn(2, Action::Pause), turn(1, Action::Crash)];
+        let token = Order([order(&[(2, 1)]).0, chaos.to_vec()].concat()).to_string();
+        assert!(token.starts_with("1-B1~1@:2+1-"), "{token}");
     }
 
     #[test]
@@ -179,6 +232,10 @@ mod tests {
         assert_eq!(reason(&signed("A_1")), MALFORMED);
         assert_eq!(reason(&signed("A1.99999999999999999999999.")), "it has too many turns");
         assert_eq!(reason(&signed(&"Z".repeat(60))), "it has too many clients");
+        assert_eq!(reason(&signed("A1~")), MALFORMED);
+        assert_eq!(reason(&signed("A1~B1")), MALFORMED);
+        assert_eq!(reason(&signed("A1+1.4.")), MALFORMED);
+        assert_eq!(reason(&signed("A1:2")), "it gives a turn to a client that has not come in");
     }
 
     #[test]
@@ -195,13 +252,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_says_everything(turns in prop::collection::vec((0u16..40, 0u16..1000), 0..60)) {
+        fn a_token_says_everything(turns in prop::collection::vec((0u16..40, 0u16..1000, 0u8..10), 0..60)) {
             let mut joined = 0;
             let mut order = Order::default();
-            for (joining, client) in turns {
+            for (joining, client, action) in turns {
                 let joining = if joined == 0 { joining.max(1) } else { joining / 20 };
                 joined += joining;
-                order.0.push(Turn { joining, client: client % joined + 1 });
+                let action = match action {
+                    0 => Action::LostReply,
+                    1 => Action::Crash,
+                    2 => Action::Pause,
+                    3 => Action::Expiry,
+                    4 => Action::TimePasses,
+                    _ => Action::Run,
+                };
+                let client = if matches!(action, Action::Expiry | Action::TimePasses) { 0 } else { client % joined + 1 };
+                order.0.push(Turn { joining, client, action });
             }
             prop_assert_eq!(Order::parse(order.to_string().as_bytes()), Ok(order));
         }

@@ -4,15 +4,131 @@
 //! that begin with a command were tried, the command is in the sleep set of those that begin with another one, until a
 //! command runs that does not commute with it.
 
+use super::chaos::Action;
+use super::cheapest_first::CheapestFirst;
 use super::footprint::Footprint;
 use super::token::{Order, RacerNumber, Turn};
 
-/// A command that could have the next turn.
+/// Who has a turn, and what it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// 0 if it is no client's.
+    pub client: RacerNumber,
+    pub action: Action,
+}
+
+impl Choice {
+    /// A client's command runs.
+    pub fn run(client: RacerNumber) -> Self {
+        Self { client, action: Action::Run }
+    }
+}
+
+/// What the next turn could be.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    pub client: RacerNumber,
+    pub choice: Choice,
+    /// The command of its client.
     pub command: &'static str,
     pub footprint: Footprint,
+    /// How far it is from what is usual.
+    pub cost: u32,
+}
+
+/// The orders that were tried and are left, in the order in which they are tried.
+#[derive(Debug)]
+pub enum OrderTree {
+    /// Whose turn it is is the only choice.
+    DepthFirst(Tree),
+    /// More can happen.
+    CheapestFirst(CheapestFirst),
+}
+
+impl OrderTree {
+    pub fn new(has_chaos: bool) -> Self {
+        if has_chaos { Self::CheapestFirst(CheapestFirst::default()) } else { Self::DepthFirst(Tree::default()) }
+    }
+
+    /// The turns that the next run begins with.
+    pub fn plan(&self) -> Order {
+        match self {
+            Self::DepthFirst(tree) => tree.plan(),
+            Self::CheapestFirst(search) => search.plan(),
+        }
+    }
+
+    /// The command that a planned turn is for.
+    pub fn planned(&self, turn: usize) -> Option<&'static str> {
+        match self {
+            Self::DepthFirst(tree) => tree.planned(turn),
+            Self::CheapestFirst(search) => search.planned(turn),
+        }
+    }
+
+    /// Adds a turn with its candidates, the usual one first, and chooses one. `None` if all that follows was tried.
+    pub fn grow(&mut self, joining: u16, candidates: Vec<Candidate>) -> Option<Choice> {
+        match self {
+            Self::DepthFirst(tree) => {
+                let usual = candidates.first().map(|candidate| candidate.choice.client);
+                tree.grow(joining, in_order(candidates), usual).map(Choice::run)
+            }
+            Self::CheapestFirst(search) => search.grow(joining, candidates),
+        }
+    }
+
+    /// Adds candidates that turned up for a planned turn.
+    pub fn widen(&mut self, turn: usize, candidates: Vec<Candidate>) {
+        match self {
+            Self::DepthFirst(tree) => tree.widen(turn, in_order(candidates)),
+            Self::CheapestFirst(search) => search.widen(turn, candidates),
+        }
+    }
+
+    /// Drops the turns from this one on, since the test strayed from them.
+    pub fn cut(&mut self, turn: usize) {
+        match self {
+            Self::DepthFirst(tree) => tree.cut(turn),
+            Self::CheapestFirst(search) => search.cut(turn),
+        }
+    }
+
+    /// Moves to the next order.
+    pub fn advance(&mut self) {
+        match self {
+            Self::DepthFirst(tree) => tree.advance(),
+            Self::CheapestFirst(search) => search.advance(),
+        }
+    }
+
+    /// Nothing is left to try.
+    pub fn is_done(&self) -> bool {
+        match self {
+            Self::DepthFirst(tree) => tree.is_done,
+            Self::CheapestFirst(search) => search.is_done,
+        }
+    }
+
+    /// How many choices were left out, because they lead only to what was tried.
+    pub fn skipped(&self) -> u64 {
+        match self {
+            Self::DepthFirst(tree) => tree.skipped,
+            Self::CheapestFirst(search) => search.skipped,
+        }
+    }
+
+    /// How many choices were dropped because there are too many.
+    pub fn dropped(&self) -> u64 {
+        match self {
+            Self::DepthFirst(_) => 0,
+            Self::CheapestFirst(search) => search.dropped,
+        }
+    }
+}
+
+/// Candidates by the numbers of their clients.
+fn in_order(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    candidates.sort_by_key(|candidate| candidate.choice.client);
+    candidates
 }
 
 /// A turn, with the commands that could have it.
@@ -29,7 +145,7 @@ struct Node {
 
 impl Node {
     fn candidate(&self, client: RacerNumber) -> Option<&Candidate> {
-        self.candidates.iter().find(|candidate| candidate.client == client)
+        self.candidates.iter().find(|candidate| candidate.choice.client == client)
     }
 
     /// The sleep set after the chosen client's turn.
@@ -43,7 +159,7 @@ impl Node {
 
     fn left(&self) -> Option<RacerNumber> {
         let is_left = |client: &RacerNumber| !self.sleep_set.contains(client) && !self.done.contains(client);
-        self.candidates.iter().map(|candidate| candidate.client).find(is_left)
+        self.candidates.iter().map(|candidate| candidate.choice.client).find(is_left)
     }
 }
 
@@ -60,7 +176,12 @@ pub struct Tree {
 impl Tree {
     /// The turns that the next run begins with.
     pub fn plan(&self) -> Order {
-        Order(self.path.iter().map(|node| Turn { joining: node.joining, client: node.chosen }).collect())
+        Order(
+            self.path
+                .iter()
+                .map(|node| Turn { joining: node.joining, client: node.chosen, action: Action::Run })
+                .collect(),
+        )
     }
 
     /// The command that a planned turn is for.
@@ -78,7 +199,7 @@ impl Tree {
         preferred: Option<RacerNumber>,
     ) -> Option<RacerNumber> {
         let mut sleep_set = self.path.last().map(Node::sleep_set_after).unwrap_or_default();
-        sleep_set.retain(|client| candidates.iter().any(|candidate| candidate.client == *client));
+        sleep_set.retain(|client| candidates.iter().any(|candidate| candidate.choice.client == *client));
         let mut node = Node { joining, candidates, sleep_set, done: Vec::new(), chosen: 0 };
         let is_free = |client: &RacerNumber| node.candidate(*client).is_some() && !node.sleep_set.contains(client);
         let Some(chosen) = preferred.filter(is_free).or_else(|| node.left()) else {
@@ -94,7 +215,7 @@ impl Tree {
     pub fn widen(&mut self, turn: usize, candidates: Vec<Candidate>) {
         if let Some(node) = self.path.get_mut(turn) {
             for candidate in candidates {
-                if node.candidate(candidate.client).is_none() {
+                if node.candidate(candidate.choice.client).is_none() {
                     node.candidates.push(candidate);
                 }
             }
@@ -105,7 +226,7 @@ impl Tree {
     pub fn tried_part(&self) -> f64 {
         let (mut tried, mut part) = (0.0, 1.0);
         for node in &self.path {
-            let is_asleep = |candidate: &&Candidate| node.sleep_set.contains(&candidate.client);
+            let is_asleep = |candidate: &&Candidate| node.sleep_set.contains(&candidate.choice.client);
             let choices = node.candidates.len() - node.candidates.iter().filter(is_asleep).count();
             part /= choices.max(1) as f64;
             tried += part * node.done.len() as f64;
@@ -139,6 +260,10 @@ mod tests {
 
     use super::*;
 
+    fn candidate(client: RacerNumber, footprint: Footprint) -> Candidate {
+        Candidate { choice: Choice::run(client), command: "X", footprint, cost: 0 }
+    }
+
     /// A program: for each client its commands, as (key, writes).
     type Program<'a> = &'a [&'a [(&'a str, bool)]];
 
@@ -162,10 +287,10 @@ mod tests {
                         let mut footprint = Footprint::default();
                         footprint.add_key(key.as_bytes(), writes);
                         let footprint = if sleeps { footprint } else { Footprint::everything() };
-                        Candidate { client: client as RacerNumber + 1, command: "X", footprint }
+                        candidate(client as RacerNumber + 1, footprint)
                     })
                     .collect();
-                let Some(first) = candidates.first().map(|candidate| candidate.client) else { break };
+                let Some(first) = candidates.first().map(|candidate| candidate.choice.client) else { break };
                 let chosen = match plan.get(turn) {
                     Some(planned) => planned.client,
                     None if is_redundant => first,
@@ -228,7 +353,7 @@ mod tests {
     #[test]
     fn half_of_the_orders_are_tried_when_the_first_turn_changes_between_two_clients() {
         let candidates = || {
-            let candidate = |client| Candidate { client, command: "X", footprint: Footprint::everything() };
+            let candidate = |client| candidate(client, Footprint::everything());
             [1, 2].map(candidate).to_vec()
         };
         let mut tree = Tree::default();
@@ -244,7 +369,7 @@ mod tests {
     #[test]
     fn a_test_that_went_another_way_is_followed_from_there() {
         let candidates = |clients: &[RacerNumber]| {
-            let candidate = |client| Candidate { client, command: "X", footprint: Footprint::everything() };
+            let candidate = |client| candidate(client, Footprint::everything());
             clients.iter().copied().map(candidate).collect::<Vec<_>>()
         };
         let mut tree = Tree::default();
@@ -253,6 +378,6 @@ mod tests {
         tree.cut(1);
         assert_eq!(tree.grow(0, candidates(&[2]), None), Some(2));
         tree.advance();
-        assert_eq!(tree.plan(), Order(vec![Turn { joining: 2, client: 2 }]));
+        assert_eq!(tree.plan(), Order(vec![Turn { joining: 2, client: 2, action: Action::Run }]));
     }
 }

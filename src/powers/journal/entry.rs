@@ -1,5 +1,9 @@
 //! Entries and events of the journal.
 
+use std::sync::Arc;
+
+use crate::base::process::Process;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -18,12 +22,22 @@ pub enum Outcome {
     Evicted = 5,
     /// It was sent to an upstream server, and the connection broke before the reply: it may have run, or not.
     Unknown = 6,
+    /// It is no command: REDOUBLE MARK wrote a text into the journal.
+    Mark = 7,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Answered, Self::Lost, Self::NeverRan, Self::Silent, Self::Queued, Self::Evicted, Self::Unknown];
+    pub const ALL: [Self; 8] = [
+        Self::Answered,
+        Self::Lost,
+        Self::NeverRan,
+        Self::Silent,
+        Self::Queued,
+        Self::Evicted,
+        Self::Unknown,
+        Self::Mark,
+    ];
 
     /// As it is written on the wire.
     pub fn name(self) -> &'static str {
@@ -35,7 +49,13 @@ impl Outcome {
             Self::Queued => "queued",
             Self::Evicted => "evicted",
             Self::Unknown => "unknown",
+            Self::Mark => "mark",
         }
+    }
+
+    /// Of the entry that stands for an event in a list.
+    pub(super) fn of_event(kind: EventKind) -> Self {
+        if kind == EventKind::Mark { Self::Mark } else { Self::Evicted }
     }
 
     pub(super) fn from_number(number: u8) -> Self {
@@ -74,7 +94,8 @@ impl EffectOrder {
     }
 }
 
-/// A command that a client sent, or, with the outcome [`Evicted`](Outcome::Evicted), a key that the server evicted.
+/// A command that a client sent; or, with the outcome [`Evicted`](Outcome::Evicted), a key that the server evicted, and with
+/// [`Mark`](Outcome::Mark) the text of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its sequence number in the order of effects, from 1.
@@ -97,11 +118,13 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The address that the client is connected from.
     pub address: String,
+    /// The client's process, if it is on this machine and could be found.
+    pub process: Option<Arc<Process>>,
     /// The real address of the node to which the client is connected, `host:port`, if there is a deployment.
     pub node: Option<String>,
     /// The database that was selected.
     pub db: u32,
-    /// The command as it was sent; cut off if it is long. Of an eviction only the key.
+    /// The command as it was sent; cut off if it is long. Of an eviction only the key, of a mark its text.
     pub words: Vec<Vec<u8>>,
     /// How many bytes of its words were not kept.
     pub words_missing: u64,
@@ -141,12 +164,22 @@ pub enum EventKind {
     Promoted = 6,
     /// Something else has changed at a node of the deployment; the detail says what.
     Topology = 7,
+    /// REDOUBLE MARK: what follows belongs to the test, or whatever else, that the detail names.
+    Mark = 8,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Closed, Self::Started, Self::Clock, Self::Evicted, Self::Missing, Self::Promoted, Self::Topology];
+    pub const ALL: [Self; 8] = [
+        Self::Closed,
+        Self::Started,
+        Self::Clock,
+        Self::Evicted,
+        Self::Missing,
+        Self::Promoted,
+        Self::Topology,
+        Self::Mark,
+    ];
 
     /// As an exported journal has it.
     pub fn name(self) -> &'static str {
@@ -158,6 +191,7 @@ impl EventKind {
             Self::Missing => "missing",
             Self::Promoted => "promoted",
             Self::Topology => "topology",
+            Self::Mark => "mark",
         }
     }
 
@@ -185,6 +219,7 @@ pub struct Event {
     pub client: u64,
     pub name: Vec<u8>,
     pub address: String,
+    pub process: Option<Arc<Process>>,
     /// The real address of the node that it is about, `host:port`; of a connection that has ended, the node it was to.
     pub node: Option<String>,
     /// Details, for people.

@@ -116,6 +116,7 @@ impl JournalFeed {
             Outcome::Silent => " (without a reply)",
             Outcome::Evicted => " (evicted)",
             Outcome::Unknown => " (it is unknown whether it ran)",
+            Outcome::Mark => " (mark)",
         };
         let mut line = format!("#{} {} {place} {command}{outcome}{fault}", entry.seq, time_of_day(entry.at));
         add_children(&mut line, &entry.children, 1);
@@ -136,6 +137,7 @@ impl JournalFeed {
             EventKind::Promoted if event.detail.is_empty() => format!("{node} is master now"),
             EventKind::Promoted => format!("{node} is master now, in place of {}", event.detail),
             EventKind::Topology => format!("{node}: {}", event.detail),
+            EventKind::Mark => format!("mark: {}", event.detail),
         };
         let (server, space) = (&self.server, &self.space);
         format!("#{} {} {server}{space}({})", event.seq, time_of_day(event.at), printable(&what))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 use std::path::Path;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use super::entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
 use super::monitor_file::{MonitorFile, given_name};
 use super::render::rendered;
 use crate::base::files;
+use crate::base::process::Process;
 use crate::base::text::utf8_or_escaped;
 
 /// The longest line, in bytes. Whatever a journal keeps of a command is shorter, also in hexadecimal digits.
@@ -33,6 +35,8 @@ struct Line {
     client: u64,
     name: String,
     address: String,
+    #[serde(flatten)]
+    process: ProcessFields,
     /// Absent without a deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
@@ -42,6 +46,19 @@ struct Line {
     outcome: &'static str,
     gates: Vec<String>,
     children_missing: u64,
+}
+
+/// The process of a client. Absent if it is not known; `program` also if it is the one that the server is in.
+#[derive(Default, Serialize)]
+struct ProcessFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process_started_us: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_pid: Option<u32>,
 }
 
 /// The fields that a command and a nested one share.
@@ -80,6 +97,8 @@ struct EventLine {
     client: u64,
     name: String,
     address: String,
+    #[serde(flatten)]
+    process: ProcessFields,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     detail: String,
@@ -107,6 +126,10 @@ struct AnyLine {
     name: Option<String>,
     #[serde(default)]
     address: String,
+    pid: Option<u32>,
+    program: Option<String>,
+    process_started_us: Option<i64>,
+    parent_pid: Option<u32>,
     node: Option<String>,
     db: Option<u32>,
     command: Option<Vec<String>>,
@@ -241,7 +264,11 @@ impl<R: BufRead> Iterator for RecordedLines<R> {
 
 /// The sessions of clients, for journals that do not say in which database a command ran, or how its client is called.
 #[derive(Default)]
-struct Sessions(HashMap<u64, Session, FixedState>);
+struct Sessions {
+    of_clients: HashMap<u64, Session, FixedState>,
+    /// The processes, by number.
+    processes: HashMap<u32, Arc<Process>, FixedState>,
+}
 
 #[derive(Default)]
 struct Session {
@@ -253,12 +280,24 @@ struct Session {
 const MAX_SESSIONS: usize = 100_000;
 
 impl Sessions {
+    /// A process, as one value for all its lines.
+    fn shared(&mut self, process: Process) -> Arc<Process> {
+        match self.processes.get(&process.pid) {
+            Some(known) if **known == process => return Arc::clone(known),
+            None if self.processes.len() >= MAX_SESSIONS => return Arc::new(process),
+            _ => {}
+        }
+        let process = Arc::new(process);
+        self.processes.insert(process.pid, Arc::clone(&process));
+        process
+    }
+
     /// Adds to an entry what the commands before it in its session say, and learns from it.
     fn complete(&mut self, entry: &mut Entry, has_db: bool, has_name: bool) {
-        if has_db && has_name || self.0.len() >= MAX_SESSIONS && !self.0.contains_key(&entry.client) {
+        if has_db && has_name || self.of_clients.len() >= MAX_SESSIONS && !self.of_clients.contains_key(&entry.client) {
             return;
         }
-        let session = self.0.entry(entry.client).or_default();
+        let session = self.of_clients.entry(entry.client).or_default();
         if !has_db {
             entry.db = session.db;
         }
@@ -288,20 +327,41 @@ fn read_line(line: &[u8], sessions: &mut Sessions) -> Result<Item, String> {
         let text = error.to_string();
         text.replace(" at line 1 column ", ", at column ")
     })?;
+    let process = read.process().map(|process| sessions.shared(process));
     match (read.command.is_some(), &read.event) {
         (true, _) => {
             let (has_db, has_name) = (read.db.is_some(), read.name.is_some());
-            let mut entry = read.entry()?;
+            let mut entry = read.entry(process)?;
             sessions.complete(&mut entry, has_db, has_name);
             Ok(Item::Command(Box::new(entry)))
         }
-        (false, Some(_)) => read.event().map(Item::Event),
+        (false, Some(_)) => read.event(process).map(Item::Event),
         (false, None) => Err("there is neither a command nor an event".to_owned()),
     }
 }
 
+impl ProcessFields {
+    fn of(process: Option<&Process>) -> Self {
+        process.map_or_else(Self::default, |process| Self {
+            pid: Some(process.pid),
+            program: Some(process.program.to_string()).filter(|program| !program.is_empty()),
+            process_started_us: Some(process.started).filter(|started| *started != 0),
+            parent_pid: Some(process.parent).filter(|parent| *parent != 0),
+        })
+    }
+}
+
 impl AnyLine {
-    fn entry(self) -> Result<Entry, String> {
+    fn process(&self) -> Option<Process> {
+        Some(Process {
+            pid: self.pid?,
+            started: self.process_started_us.unwrap_or_default(),
+            parent: self.parent_pid.unwrap_or_default(),
+            program: self.program.as_deref().unwrap_or_default().into(),
+        })
+    }
+
+    fn entry(self, process: Option<Arc<Process>>) -> Result<Entry, String> {
         let outcome = match &self.outcome {
             None => Outcome::Answered,
             Some(name) => Outcome::ALL
@@ -328,6 +388,7 @@ impl AnyLine {
             client: self.client,
             name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
+            process,
             node: self.node,
             db: self.db.unwrap_or_default(),
             words: words(self.command.unwrap_or_default(), self.command_hex.as_deref())?,
@@ -343,7 +404,7 @@ impl AnyLine {
         })
     }
 
-    fn event(self) -> Result<Event, String> {
+    fn event(self, process: Option<Arc<Process>>) -> Result<Event, String> {
         let name = self.event.unwrap_or_default();
         let kind = EventKind::ALL.into_iter().find(|kind| kind.name() == name);
         let key = match (self.key, &self.key_hex) {
@@ -358,6 +419,7 @@ impl AnyLine {
             client: self.client,
             name: self.name.unwrap_or_default().into_bytes(),
             address: self.address,
+            process,
             node: self.node,
             detail: self.detail,
             key,
@@ -442,6 +504,7 @@ fn line(entry: &Entry) -> Line {
         client: entry.client,
         name: readable(&entry.name),
         address: entry.address.clone(),
+        process: ProcessFields::of(entry.process.as_deref()),
         node: entry.node.clone(),
         db: entry.db,
         ran: CommandFields {
@@ -465,6 +528,7 @@ fn event_line(event: &Event) -> EventLine {
         client: event.client,
         name: readable(&event.name),
         address: event.address.clone(),
+        process: ProcessFields::of(event.process.as_deref()),
         node: event.node.clone(),
         detail: event.detail.clone(),
         db: event.key.as_ref().map(|(db, _)| *db),
@@ -516,6 +580,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_escaped_and_given_in_digits() {
+        let process = Process { pid: 4711, started: 5, parent: 9, program: "python worker.py".into() };
         let entry = Entry {
             seq: 7,
             at: 1,
@@ -527,6 +592,7 @@ mod tests {
             client: 4,
             name: b"worker".to_vec(),
             address: "127.0.0.1:5".into(),
+            process: Some(Arc::new(process)),
             node: Some("127.0.0.1:7001".into()),
             db: 0,
             words: vec![b"SET".to_vec(), b"k\n".to_vec(), vec![0xff]],
@@ -544,7 +610,7 @@ mod tests {
         let text = String::from_utf8(exported(std::slice::from_ref(&item))).unwrap();
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#""command":["SET","k\n","\\xff"],"command_hex":["534554","6b0a","ff"]"#), "{text}");
-        assert!(text.contains(r#""address":"127.0.0.1:5","node":"127.0.0.1:7001","db":0"#), "{text}");
+        assert!(text.contains(r#""address":"127.0.0.1:5","pid":4711,"program":"python worker.py","process_started_us":5,"parent_pid":9,"node":"127.0.0.1:7001","db":0"#), "{text}");
         assert!(text.contains(r#""reply":"OK","raw":"+OK\r\n","reply_length":5,"fault":null"#), "{text}");
         let mut read = Vec::new();
         read_journal(text.as_bytes(), |item| read.push(item)).unwrap();
@@ -578,7 +644,19 @@ mod tests {
             let (name, address) = (Vec::new(), String::new());
             let detail = String::from_utf8_lossy(key).into_owned();
             let (kind, key) = (EventKind::Evicted, Some((3, key.to_vec())));
-            Item::Event(Event { seq: 7, at: 1, real: 2, kind, client: 0, name, address, node: None, detail, key })
+            Item::Event(Event {
+                seq: 7,
+                at: 1,
+                real: 2,
+                kind,
+                client: 0,
+                name,
+                address,
+                process: None,
+                node: None,
+                detail,
+                key,
+            })
         };
         let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];
         let text = String::from_utf8(exported(&items)).unwrap();

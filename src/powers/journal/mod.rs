@@ -57,6 +57,8 @@ pub struct Journal {
     /// Changes whenever the journal is started, stopped or cleared: clients are added anew in each epoch. Even: it is off.
     epoch: AtomicU32,
     ring: Mutex<Ring>,
+    /// The text of the last mark.
+    mark: Mutex<Option<Arc<str>>>,
     /// Where its records are shown as they come.
     feed: OnceLock<JournalFeed>,
 }
@@ -115,7 +117,7 @@ impl Journal {
         ring.clear();
     }
 
-    /// Resets it as if it had never been on.
+    /// Resets it as if it had never been on. The last mark stays known.
     pub fn reset(&self) {
         self.stop();
         self.clear();
@@ -179,6 +181,20 @@ impl Journal {
     /// Records that a key was evicted, unless the journal is off.
     pub fn note_eviction(&self, db: u32, key: &[u8], at: (i64, i64)) {
         self.note(EventKind::Evicted, 0, db, at, &[key].into_iter().collect());
+    }
+
+    /// Records a mark. If the journal is off, it is recorded by [`repeat_mark`](Self::repeat_mark) once that is on.
+    pub fn note_mark(&self, mark: &str, at: (i64, i64)) {
+        *self.mark.lock_ignoring_poison() = Some(Arc::from(mark));
+        self.repeat_mark(at);
+    }
+
+    /// Records the last mark again, because the journal begins anew.
+    pub fn repeat_mark(&self, at: (i64, i64)) {
+        let mark = self.mark.lock_ignoring_poison().clone();
+        if let Some(mark) = mark {
+            self.note(EventKind::Mark, 0, 0, at, &[&*mark].into_iter().collect());
+        }
     }
 
     fn note(&self, kind: EventKind, client: u64, db: u32, (at, real): (i64, i64), detail: &OwnedWords) {

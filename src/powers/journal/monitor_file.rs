@@ -121,6 +121,7 @@ impl MonitorFile {
             client: client.id,
             name: client.name.clone(),
             address,
+            process: None,
             node: None,
             db,
             words,

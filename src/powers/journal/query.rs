@@ -11,8 +11,8 @@ use crate::spec::NamedRequest;
 /// Names a request by its words. The table of commands does that, which this floor does not know.
 pub type NameRequest<'f> = dyn for<'w> Fn(Words<'w>) -> NamedRequest<'w> + 'f;
 
-/// A query of the journal. The empty one matches every command that was sent. Evictions match if their outcome is asked for;
-/// of the other conditions, those on keys and databases are for them.
+/// A query of the journal. The empty one matches every command that was sent. Evictions and marks match if their outcome is
+/// asked for; of the other conditions, those on keys and databases are for evictions, and none is for marks.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub(crate) pattern: Pattern,
@@ -69,8 +69,8 @@ impl Query {
         if self.since.is_some_and(|since| stored.record.seq <= since) {
             return 0;
         }
-        if stored.record.event.is_some() {
-            return u64::from(self.outcome == Some(Outcome::Evicted) && self.matches_eviction(stored));
+        if let Some(kind) = stored.record.event {
+            return u64::from(self.outcome == Some(Outcome::of_event(kind)) && self.matches_event(stored, kind));
         }
         if self.outcome.is_some_and(|outcome| outcome != stored.record.outcome) {
             return 0;
@@ -91,20 +91,29 @@ impl Query {
         count
     }
 
-    /// Whether an event is an eviction of which a list of all that matches tells, too: nothing but its key, its database and
-    /// its place was asked for.
+    /// Whether it is an eviction or a mark of which a list of all that matches tells, too: nothing but its place was asked
+    /// for, and of an eviction the key and the database.
     pub(super) fn lists(&self, stored: &StoredRecord<'_>) -> bool {
         self.outcome.is_none()
-            && stored.record.event.is_some()
             && self.since.is_none_or(|since| stored.record.seq > since)
-            && self.matches_eviction(stored)
+            && stored.record.event.is_some_and(|kind| self.matches_event(stored, kind))
     }
 
-    fn matches_eviction(&self, stored: &StoredRecord<'_>) -> bool {
-        stored.record.event == Some(EventKind::Evicted)
-            && self.reply.is_none()
-            && self.fault.is_none()
-            && self.pattern.matches_key(stored.record.db, stored.record.words().get(0).unwrap_or_default())
+    fn matches_event(&self, stored: &StoredRecord<'_>, kind: EventKind) -> bool {
+        let (reply, fault) = (self.reply.is_none(), self.fault.is_none());
+        let is_meant = match kind {
+            EventKind::Evicted => {
+                self.pattern.matches_key(stored.record.db, stored.record.words().get(0).unwrap_or_default())
+            }
+            EventKind::Mark => self.pattern.is_any(),
+            EventKind::Closed
+            | EventKind::Started
+            | EventKind::Clock
+            | EventKind::Missing
+            | EventKind::Promoted
+            | EventKind::Topology => false,
+        };
+        reply && fault && is_meant
     }
 
     fn matches(

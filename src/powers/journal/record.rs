@@ -95,6 +95,29 @@ pub struct RecordHeader<'a> {
     /// The first two words.
     pub first: &'a [u8],
     pub second: &'a [u8],
+    pub outcome: Outcome,
+    /// Whether words were cut off.
+    pub is_cut: bool,
+    pub reply: &'a [u8],
+    spans: &'a [u8],
+    stretch: &'a [u8],
+}
+
+impl<'a> RecordHeader<'a> {
+    /// The words, as many as were kept.
+    #[inline]
+    pub fn all_words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let stretch = self.stretch;
+        self.spans.chunks_exact(8).map(move |span| word_at(span, stretch).unwrap_or_default())
+    }
+}
+
+/// The word that a span of two numbers stands for.
+#[inline]
+fn word_at<'a>(span: &[u8], stretch: &'a [u8]) -> Option<&'a [u8]> {
+    let start = u32::from_le_bytes(span.get(..4)?.try_into().ok()?) as usize;
+    let end = u32::from_le_bytes(span.get(4..8)?.try_into().ok()?) as usize;
+    stretch.get(start..end)
 }
 
 /// The words and the reply of a command or of a nested one.
@@ -291,12 +314,8 @@ impl<'a> Record<'a> {
         let words = short(52)? as usize;
         let spans = bytes.get(HEAD..HEAD + words * 8)?;
         let stretch = bytes.get(HEAD + words * 8..)?;
-        let word = |index: usize| {
-            let span = spans.get(index * 8..index * 8 + 8)?;
-            let start = u32::from_le_bytes(span.get(..4)?.try_into().ok()?) as usize;
-            let end = u32::from_le_bytes(span.get(4..)?.try_into().ok()?) as usize;
-            stretch.get(start..end)
-        };
+        let reply = stretch.get(short(56)? as usize..)?.get(..short(60)? as usize)?;
+        let word = |index: usize| word_at(spans.get(index * 8..index * 8 + 8)?, stretch);
         Some(RecordHeader {
             seq: long(8)?,
             at: long(16)?.cast_signed(),
@@ -308,6 +327,11 @@ impl<'a> Record<'a> {
             words,
             first: word(0).unwrap_or_default(),
             second: word(1).unwrap_or_default(),
+            outcome: Outcome::from_number(head[4]),
+            is_cut: short(64)? > 0,
+            reply,
+            spans,
+            stretch,
         })
     }
 

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::record::{NestedCommand, Payload, Record, RecordHeader};
+use crate::base::process::Process;
 use crate::powers::node_info::NodeSnapshot;
 use crate::protocol::Words;
 
@@ -63,14 +65,24 @@ struct KnownClient {
     address: String,
     /// Its names, each with the index of the first record that it holds for.
     names: Vec<(u64, Box<[u8]>)>,
+    /// The process that it is, from the record with this index on, once it is known.
+    process: Option<(u64, Arc<Process>)>,
     /// The node that it is connected to, as it was from the record with this index on. Empty without a deployment.
     nodes: Vec<(u64, NodeSnapshot)>,
 }
 
 impl KnownClient {
-    /// Sets its name and its node, from the record with the index `next` on. Those that hold for no present record, of which
-    /// `oldest` is the first, are dropped.
-    fn update(&mut self, name: Vec<u8>, node: Option<NodeSnapshot>, oldest: u64, next: u64) {
+    /// Sets its name, its process and its node, from the record with the index `next` on. Names and nodes that hold for no
+    /// present record, of which `oldest` is the first, are dropped.
+    fn update(
+        &mut self,
+        name: Vec<u8>,
+        process: Option<Arc<Process>>,
+        node: Option<NodeSnapshot>,
+        oldest: u64,
+        next: u64,
+    ) {
+        self.process = self.process.take().or_else(|| Some((next, process?)));
         if self.names.last().is_none_or(|(_, last)| **last != *name) {
             put(&mut self.names, name.into(), oldest, next);
         }
@@ -93,10 +105,11 @@ fn at_record<T>(held: &[(u64, T)], index: u64) -> Option<&T> {
     held.iter().rev().find(|(from, _)| *from <= index).map(|(_, value)| value)
 }
 
-/// A client's address and name, and the node that it is connected to, if there is a deployment.
+/// A client's address and name, its process, if that is known, and the node that it is connected to, if there is a deployment.
 pub struct ClientRecord {
     pub address: String,
     pub name: Vec<u8>,
+    pub process: Option<Arc<Process>>,
     pub node: Option<NodeSnapshot>,
 }
 
@@ -242,9 +255,10 @@ impl Ring {
         let known = self.clients.entry(client).or_insert_with(|| KnownClient {
             address: record.address,
             names: Vec::new(),
+            process: None,
             nodes: Vec::new(),
         });
-        known.update(name, record.node, oldest, next);
+        known.update(name, record.process, record.node, oldest, next);
     }
 
     #[cfg(test)]
@@ -319,8 +333,19 @@ impl Ring {
 impl StoredRecord<'_> {
     /// The client's name at the time of the record.
     pub fn client_name(&self) -> &[u8] {
-        let Some(known) = self.client else { return &[] };
-        at_record(&known.names, self.index).map(|name| &**name).unwrap_or_default()
+        self.client_labels().0
+    }
+
+    /// The process that the client is, if that was known at the time of the record.
+    pub fn client_process(&self) -> Option<&Arc<Process>> {
+        self.client_labels().1
+    }
+
+    /// The client's name and process at the time of the record.
+    pub fn client_labels(&self) -> (&[u8], Option<&Arc<Process>>) {
+        let Some(known) = self.client else { return (&[], None) };
+        let name = at_record(&known.names, self.index).map(|name| &**name).unwrap_or_default();
+        (name, known.process.as_ref().filter(|(from, _)| *from <= self.index).map(|(_, process)| process))
     }
 
     /// The node that the client was connected to, as it was at the time of the record.
@@ -356,8 +381,8 @@ impl StoredRecord<'_> {
         let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
         let key = (kind == EventKind::Evicted)
             .then(|| (self.record.db, self.record.words().get(0).unwrap_or_default().to_vec()));
-        let node = self.node().map(Cow::into_owned);
-        Event { seq, at, real, kind, client, name, address, node, detail: words.join(" "), key }
+        let (process, node) = (self.client_process().cloned(), self.node().map(Cow::into_owned));
+        Event { seq, at, real, kind, client, name, address, process, node, detail: words.join(" "), key }
     }
 
     /// The whole entry.
@@ -376,13 +401,14 @@ impl StoredRecord<'_> {
             client,
             name: self.client_name().to_vec(),
             address: self.address().to_owned(),
+            process: self.client_process().cloned(),
             node: self.node().map(Cow::into_owned),
             db,
             words: owned(kept.words()),
             words_missing: kept.words_missing,
             reply: kept.reply.to_vec(),
             reply_length: kept.reply_length,
-            outcome: self.record.event.map_or(outcome, |_| Outcome::Evicted),
+            outcome: self.record.event.map_or(outcome, Outcome::of_event),
             fault: self.record.fault().map(text),
             gates: self.record.gates().into_iter().map(text).collect(),
             children: tree(inside),

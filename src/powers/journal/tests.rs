@@ -64,7 +64,15 @@ fn sent(client: u64, words: &str) -> Sent {
 }
 
 fn called(client: u64, name: &str) -> (u64, ClientRecord) {
-    (client, ClientRecord { address: format!("127.0.0.1:{client}"), name: name.as_bytes().to_vec(), node: None })
+    (
+        client,
+        ClientRecord {
+            address: format!("127.0.0.1:{client}"),
+            name: name.as_bytes().to_vec(),
+            process: None,
+            node: None,
+        },
+    )
 }
 
 prop_compose! {

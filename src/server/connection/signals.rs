@@ -36,6 +36,9 @@ impl Connection {
         // These signals only wake the connection, so that it polls its wait.
         client.take_signal(Signal::Unpause);
         client.take_signal(Signal::Look);
+        if client.take_signal(Signal::Identified) {
+            self.engine.introduce_again(&mut self.session);
+        }
         let unblocked = client.take_signal(Signal::UnblockTimeout);
         let refused = client.take_signal(Signal::UnblockError);
         if unblocked || refused {

@@ -94,7 +94,9 @@ impl Node {
         let mut spaces = self.spaces.lock_ignoring_poison();
         let engine = self.world_among(&mut spaces, name).ok()?;
         let counters = engine.instance.stats.thread(thread);
-        engine.move_in(session, from, counters).then_some(engine)
+        let has_moved = engine.move_in(session, from, counters);
+        engine.instance.identify_present(&session.client);
+        has_moved.then_some(engine)
     }
 
     /// Whether this is the root world, or an existing space.
@@ -110,15 +112,21 @@ impl Node {
     /// Drops a space, and closes its connections.
     pub(in crate::server) fn drop_space(&self, name: &[u8]) -> Result<(), CommandError> {
         let space = self.spaces.lock_ignoring_poison().remove(name).ok_or(NO_SUCH_SPACE)?;
-        close_world(&space.engine);
+        self.close_space(name, &space.engine);
         Ok(())
     }
 
     /// Drops all spaces, and closes their connections.
     pub(in crate::server) fn drop_spaces(&self) {
-        for space in std::mem::take(&mut *self.spaces.lock_ignoring_poison()).into_values() {
-            close_world(&space.engine);
+        for (name, space) in std::mem::take(&mut *self.spaces.lock_ignoring_poison()) {
+            self.close_space(&name, &space.engine);
         }
+    }
+
+    /// Closes the connections to a space that is dropped. What was found there stays.
+    fn close_space(&self, name: &[u8], engine: &Engine) {
+        self.root.instance.audit.adopt_space(name, &engine.instance.audit);
+        close_world(engine);
     }
 
     /// All spaces, by name.

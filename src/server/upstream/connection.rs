@@ -525,6 +525,9 @@ impl ProxyConnection {
         if client.take_signal(Signal::Close) {
             self.flow = State::Closing;
         }
+        if client.take_signal(Signal::Identified) {
+            self.engine.introduce_again(&mut self.session);
+        }
         for signal in [Signal::Unpause, Signal::Look, Signal::UnblockTimeout, Signal::UnblockError, Signal::RoleChanged]
         {
             client.take_signal(signal);

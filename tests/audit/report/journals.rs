@@ -96,6 +96,7 @@ pub fn long(count: u64) -> Journals {
             client,
             name: format!("worker-{client}").into_bytes(),
             address: format!("127.0.0.1:{}", 40_000 + client),
+            process: None,
             node: None,
             db: 0,
             words: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),

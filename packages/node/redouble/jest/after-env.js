@@ -23,7 +23,7 @@ if (run !== undefined) {
   });
   beforeEach(async () => {
     if (isResetForEachTest) await redouble.reset();
-    await check.begin();
+    await check.begin(expect.getState().currentTestName);
   });
   afterEach(async () => fail(await check.end(expect.getState().currentTestName, hasFailed())));
   afterAll(async () => {

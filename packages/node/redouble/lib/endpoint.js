@@ -60,7 +60,8 @@ function words(what, given, known) {
 const PATTERN = ['on', 'key', 'client', 'db'];
 const FAULT = [...PATTERN, 'nth', 'times', 'probability', 'seed'];
 const JOURNAL_QUERY = [...PATTERN, 'reply', 'outcome', 'fault', 'children', 'since'];
-const AUDIT_QUERY = ['key', 'code', 'severity', 'since', 'allowed'];
+const AUDIT_QUERY = ['key', 'code', 'severity', 'since', 'mark', 'allowed'];
+const LONGEST_MARK = 1024;
 
 function verdictWords(verdict) {
   if (typeof verdict === 'string') return [verdict];
@@ -228,10 +229,10 @@ class Gate {
 
 /** Tells the commands that came instead, if there is a journal. */
 async function lastCommands(endpoint) {
-  const entries = await endpoint.journal.list({ limit: NEAREST_COMMANDS }).catch(() => undefined);
+  const entries = await endpoint.journal.list({ limit: NEAREST_COMMANDS + 1 }).catch(() => undefined);
   if (entries === undefined) return '';
   if (entries.length === 0) return '; no command came at all';
-  return `; the last commands: ${entries.map(({ command }) => command.join(' ')).join(', ')}`;
+  return `; the last commands: ${entries.slice(-NEAREST_COMMANDS).map(({ command }) => command.join(' ')).join(', ')}`;
 }
 
 class Journal {
@@ -262,7 +263,9 @@ class Journal {
   }
 
   async list(query = {}) {
-    return (await this.#call('LIST', ...words('a journal query', query, [...JOURNAL_QUERY, 'limit']))).map(entry);
+    const entries = (await this.#call('LIST', ...words('a journal query', query, [...JOURNAL_QUERY, 'limit']))).map(entry);
+    // Marks are no commands.
+    return entries.filter(({ outcome }) => outcome !== 'mark' || query.outcome === 'mark');
   }
 
   count(query = {}) {
@@ -318,12 +321,12 @@ class Audit {
   }
 
   async findings(query = {}) {
-    const parts = words('an audit query', query, [...AUDIT_QUERY, 'final', 'limit']);
+    const parts = words('an audit query', query, [...AUDIT_QUERY, 'final', 'run', 'limit']);
     return (await this.#call('LIST', ...parts)).map(finding);
   }
 
   count(query = {}) {
-    return this.#call('COUNT', ...words('an audit query', query, [...AUDIT_QUERY, 'final']));
+    return this.#call('COUNT', ...words('an audit query', query, [...AUDIT_QUERY, 'final', 'run']));
   }
 
   /** Resolves to the number of findings that match once that is `count`. */
@@ -440,6 +443,11 @@ class Endpoint {
     this.resets += 1;
   }
 
+  /** Says what comes next, such as a test: findings say after which mark they came. */
+  async mark(text) {
+    await this.call('REDOUBLE', 'MARK', markText(text));
+  }
+
   /** Returns a private space of the same server. */
   space(name) {
     return new Space(this.server, name, this.explain);
@@ -497,6 +505,12 @@ class Endpoint {
     this.#connection.close();
     for (const connection of this.#alone) connection.close();
   }
+}
+
+/** A text as a mark takes it: the beginning of one that is too long. */
+function markText(text) {
+  const bytes = Buffer.from(text);
+  return bytes.length <= LONGEST_MARK ? text : bytes.subarray(0, LONGEST_MARK - 3).toString().replace(/\uFFFD+$/, '');
 }
 
 function unreachable({ host, port }, error) {
@@ -561,4 +575,4 @@ function connectRedouble(url, { directory, binary } = {}) {
   return space === undefined ? new Endpoint(server) : new Space(server, space);
 }
 
-module.exports = { Endpoint, Space, asyncDispose, connectRedouble, fields };
+module.exports = { Endpoint, Space, asyncDispose, connectRedouble, fields, markText };

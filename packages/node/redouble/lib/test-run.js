@@ -3,7 +3,7 @@
 // What test runners have in common: the servers of a run, the space of a worker, and what is asked of it for each test:
 // faults and gates that nothing met, misused locks, and what to show when the test has failed.
 
-const { Endpoint, Space } = require('./endpoint.js');
+const { Endpoint, Space, markText } = require('./endpoint.js');
 const { RedoubleError } = require('./errors.js');
 const { startRedouble } = require('./server.js');
 
@@ -96,11 +96,13 @@ class TestCheck {
     this.#isFinal = isFinal;
   }
 
-  async begin() {
+  /** `name` is that of the test: findings say in which one they came. */
+  async begin(name) {
     const [journal, rules, gates] = await this.#endpoint.callAll([
       ['REDOUBLE', 'JOURNAL', 'INFO'],
       ['REDOUBLE', 'FAULT', 'LIST'],
       ['REDOUBLE', 'GATE', 'LIST'],
+      ...(name ? [['REDOUBLE', 'MARK', markText(name)]] : []),
     ]);
     this.#mark = journal[journal.indexOf('last-seq') + 1];
     this.#resets = this.#endpoint.resets;

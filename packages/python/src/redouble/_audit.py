@@ -63,6 +63,8 @@ class Finding:
     evidence: tuple[Evidence, ...]
     db: int = 0
     server: int = 1
+    mark: Optional[str] = None
+    """The mark that it came after, such as the name of a test."""
 
     def __str__(self) -> str:
         lines = [f"{self.severity} {self.code}: {self.sentence}"]
@@ -119,6 +121,7 @@ def _finding(reply: list[Any]) -> Finding:
         evidence=evidence,
         db=of["db"],
         server=of["server"],
+        mark=of.get("mark"),
     )
 
 

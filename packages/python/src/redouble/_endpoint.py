@@ -256,6 +256,10 @@ class Endpoint:
         """Put everything back to the state at the start: data, clock, faults, gates, journal, audit, settings, users."""
         self.command("RESET")
 
+    def mark(self, text: str) -> None:
+        """Say what comes next, such as a test: findings say after which mark they came. A reset keeps the last one."""
+        self.command("MARK", text.encode()[:1024].decode(errors="ignore"))
+
     def export(self, path: Path) -> Path:
         """Write the journal to a file, one JSON object a line."""
         directory = self._server._directory or Path(self._server.execute("CONFIG", "GET", "dir")[1])

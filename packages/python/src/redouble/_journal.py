@@ -112,7 +112,8 @@ class Journal:
     ) -> list[Entry]:
         """The commands that match, in order: the last ones up to ``limit``, with ``since`` the first ones after it."""
         words = pattern(on, key, client, db, reply=reply, outcome=outcome, fault=fault, since=since, children=children)
-        return [_entry(each) for each in self._endpoint.command("JOURNAL", "LIST", *words, "limit", limit)]
+        entries = map(_entry, self._endpoint.command("JOURNAL", "LIST", *words, "limit", limit))
+        return [each for each in entries if each.outcome != "mark" or outcome == "mark"]  # a mark is no command
 
     def recent(self, count: int = 20) -> list[Entry]:
         """The last commands, without those by which client libraries introduce themselves."""

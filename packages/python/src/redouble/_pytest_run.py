@@ -235,6 +235,7 @@ class Run:
                 code, key, reason = (*allowance.split(None, 2), "", "", "")[:3]
                 for each in endpoint.instances if isinstance(endpoint, Server) else [endpoint]:
                     each.audit.allow(code, key or "*", reason or "known")
+            endpoint.mark(item.nodeid)
             watched = Watched(endpoint, level, owned=True)
             item.stash[_WATCHED] = watched
             _close_async_clients_with(item, endpoint)
@@ -301,6 +302,7 @@ class Run:
             del item.stash[_WATCHED]  # a test that is run again
         if self._is_on_shared(item):
             try:
+                self.server().mark(item.nodeid)
                 item.stash[_WATCHED] = Watched(self.server(), self._level(), self.server().journal.last_seq())
             except RedoubleError:
                 pass  # the fixture tells it

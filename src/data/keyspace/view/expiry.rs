@@ -194,6 +194,12 @@ impl View<'_> {
 }
 
 impl LockedShard<'_> {
+    /// The key with this hash and this deadline.
+    pub(in crate::data::keyspace) fn key_expiring_at(&self, hash: u64, deadline: Millis) -> Option<Vec<u8>> {
+        let slot = self.shard.find_by(hash, |entry| entry.deadline() == Some(deadline))?;
+        Some(self.shard.entry(slot).key().to_vec())
+    }
+
     /// The deadline of a key with this hash, if its value has this type.
     pub(in crate::data::keyspace) fn deadline(&self, hash: u64, kind: ValueKind) -> Option<Millis> {
         let slot = self.shard.find_by(hash, |entry| entry.kind() == kind && entry.due().key.is_some())?;

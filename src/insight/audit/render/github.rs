@@ -32,6 +32,7 @@ fn annotation(space: &str, finding: &Finding) -> String {
     for evidence in &finding.evidence {
         lines.push(format!("#{} {} {}", evidence.source.seq, time_of_day(evidence.source.at), evidence_line(evidence)));
     }
+    lines.extend(finding.mark.as_ref().map(|mark| format!("Mark: {}", printable(mark))));
     lines.push(finding.code.instead().to_owned());
     lines.push(format!("More: {}", finding.docs()));
     let title = format!("{code}: {}", lock_place(space, finding));

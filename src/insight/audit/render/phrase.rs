@@ -73,6 +73,7 @@ mod tests {
             node: node.map(Arc::from),
             client: 7,
             name: "worker".into(),
+            process: None,
             line: "GET lock".into(),
         };
         let line = |node: Option<&str>| evidence_line(&source(node).shows("read it"));

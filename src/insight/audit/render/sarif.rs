@@ -118,6 +118,9 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
             "lastSeq": finding.last_seq,
         },
     });
+    if let Some(mark) = &finding.mark {
+        result["properties"]["mark"] = json!(&**mark);
+    }
     if !steps.is_empty() {
         result["codeFlows"] = json!([{ "threadFlows": [{ "locations": steps }] }]);
     }
@@ -141,13 +144,18 @@ fn suppressions(finding: &Finding) -> Value {
 }
 
 fn about(source: &JournalRef) -> Value {
-    json!({
+    let mut about = json!({
         "server": source.server,
         "seq": source.seq,
         "client": source.client,
         "name": &*source.name,
         "command": &*source.line,
-    })
+    });
+    if let Some(process) = &source.process {
+        about["pid"] = process.process.pid.into();
+        about["program"] = (*process.process.program).into();
+    }
+    about
 }
 
 /// The part of a finding that stays the same from run to run.

@@ -141,6 +141,9 @@ impl Text {
             let place = format!("{place:<width$} {}", time_of_day(evidence.source.at));
             self.put("    ", &format!("{} {}", ink.faint(&place), evidence_line(evidence)));
         }
+        if let Some(mark) = &finding.mark {
+            self.put("    ", &format!("{} {}", ink.bold("mark:"), printable(mark)));
+        }
         self.put("    ", &format!("{} {}", ink.bold("instead:"), finding.code.instead()));
         self.put("    ", &format!("{} {}", ink.bold("more:"), ink.code(&finding.docs())));
     }

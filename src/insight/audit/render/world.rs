@@ -12,6 +12,8 @@ pub struct WorldFindings {
     pub space: String,
     /// In the order in which they were found.
     pub findings: Vec<Arc<Finding>>,
+    /// The marks that came, such as the names of tests.
+    pub marks: Vec<Arc<str>>,
     /// How many keys were taken for locks.
     pub locks: u64,
     /// How many findings were dropped because the list was full.

@@ -9,6 +9,7 @@ use crate::insight::audit::client_state::LockRead;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::effect::{LockShape, Precondition};
 use crate::insight::audit::finding::{Evidence, JournalRef};
+use crate::insight::audit::lock::{Hold, HoldEnd};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -77,7 +78,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &L
             other_unit(context, state, value);
         }
         LockEvent::Overwritten { hold, value, by_getset, read, .. } if !other_unit(context, state, value) => {
-            overwritten(context, *hold, *by_getset, read.as_ref());
+            overwritten(context, *hold, (*by_getset, value), read.as_ref());
         }
         LockEvent::Doubted => state.deleted = None,
         LockEvent::Deleted { hold, precondition: Precondition::None, is_release: false, read: Some(read), .. } => {
@@ -214,7 +215,12 @@ fn is_round(claim: &Claim, timestamp: Timestamp) -> bool {
 }
 
 /// A client overwrites a lock that another one holds.
-fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bool, read: Option<&LockRead>) {
+fn overwritten(
+    context: &mut RuleContext<'_>,
+    hold: Option<usize>,
+    (by_getset, value): (bool, &[u8]),
+    read: Option<&LockRead>,
+) {
     let Some(hold) = hold.map(|hold| context.lock.holds[hold].clone()) else { return };
     if context.actor.is_none_or(|actor| actor.same_program(&hold.client) == SameProgram::Yes) {
         return;
@@ -251,13 +257,31 @@ fn overwritten(context: &mut RuleContext<'_>, hold: Option<usize>, by_getset: bo
         }
         // GETSET on a lock has no other purpose than to take it.
         Relation::Unknown if by_getset => (None, format!("{actor} overwrote {key} while {holder} held it")),
-        Relation::Unknown => {
-            let may = "they may be the same program on two connections";
-            (Some(doubtful(context)), format!("{actor} overwrote {key}, which {holder} had taken; {may}"))
-        }
+        Relation::Unknown => match mistaken(context, &hold, value, read) {
+            Some(proof) => {
+                evidence.push(proof);
+                (None, format!("{actor} overwrote {key} while {holder} held it"))
+            }
+            None => {
+                let may = "they may be the same program on two connections";
+                (Some(doubtful(context)), format!("{actor} overwrote {key}, which {holder} had taken; {may}"))
+            }
+        },
     };
     let culprit = now.client;
     context.report(FindingDraft { code: Code::OverwroteLiveLock, severity, sentence, evidence, culprit });
+}
+
+/// The proof that whoever overwrites a lock does not have it: it found it free before the holder came, or writes the token
+/// of a hold that is over.
+fn mistaken(context: &RuleContext<'_>, hold: &Hold, value: &[u8], read: Option<&LockRead>) -> Option<Evidence> {
+    let found_free = read.filter(|read| read.value.is_none() && read.source.place < hold.acquired.place);
+    if let Some(read) = found_free {
+        return Some(read.source.shows("found it free"));
+    }
+    let former = context.lock.past_hold_with(value).filter(|_| *hold.token != *value);
+    let former = former.filter(|past| past.end == HoldEnd::Expired && past.hold.is_certain);
+    former.map(|past| past.hold.acquired.shows("took it before, with a lock that had expired by now"))
 }
 
 /// A client took a lock for stale that was not.

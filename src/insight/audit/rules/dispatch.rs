@@ -41,6 +41,16 @@ impl GlobalRuleState {
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.redlock.note_clock(server, ahead);
     }
+
+    /// Notes a command that asked for a key and never ran.
+    pub fn note_unanswered(&mut self, key: &[u8]) {
+        self.redlock.note_unanswered(key);
+    }
+
+    /// Whether an attempt to get a key from several servers had this token.
+    pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
+        self.redlock.has_attempt(key, token)
+    }
 }
 
 /// Shows an event to all rules. A rule that reads another one's state comes before it.

@@ -68,13 +68,13 @@ fn taken(context: &mut RuleContext<'_>, state: &mut ExpiryState) {
     if !(SHORTEST..=LONGEST).contains(&left) {
         let sentence = format!("{} took {} for {}", context.source.display_name(), quoted(context.lock), length(left));
         let evidence = vec![context.now(format!("took the lock for {}", length(left)))];
-        odd(context, sentence, evidence);
+        odd(context, sentence, evidence, (left < 0).then_some(Severity::Error));
     }
 }
 
-fn odd(context: &mut RuleContext<'_>, sentence: String, evidence: Vec<Evidence>) {
+fn odd(context: &mut RuleContext<'_>, sentence: String, evidence: Vec<Evidence>, severity: Option<Severity>) {
     let culprit = context.source.client;
-    context.report(FindingDraft { code: Code::OddExpiry, severity: None, sentence, evidence, culprit });
+    context.report(FindingDraft { code: Code::OddExpiry, severity, sentence, evidence, culprit });
 }
 
 /// A client leaves the lock without an expiry.
@@ -126,12 +126,13 @@ fn extended(
             quoted(context.lock)
         );
         let evidence = vec![hold.acquired.shows("took the lock"), context.now("deleted it by its expiry")];
-        odd(context, sentence, evidence);
+        // What took the lock and deleted it says that the client has it.
+        odd(context, sentence, evidence, in_one_step.then_some(Severity::Error));
     } else if left > 0 && !(SHORTEST..=LONGEST).contains(&left) {
         let left = length(left);
         let sentence = format!("{} gave {} an expiry of {left}", context.source.display_name(), quoted(context.lock));
         let evidence = vec![context.now(format!("gave the lock an expiry of {left}"))];
-        odd(context, sentence, evidence);
+        odd(context, sentence, evidence, None);
     }
 }
 

@@ -16,12 +16,13 @@ mod ownership;
 mod redlock;
 mod relation;
 mod renewal;
+mod token_strength;
 mod tokens;
 mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RuleState, observe};
-pub use tokens::class_of;
+pub use tokens::{class_of, is_trivial, is_unique_token};
 
 #[cfg(test)]
 pub mod documented_limits {

@@ -41,8 +41,12 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut OwnershipState, event:
             let hold = context.lock.holds[*hold].clone();
             match is_over {
                 true => deleted_by_other(context, &hold, None),
-                false => extended(context, &hold, *expiry, value.is_some()),
+                false => extended(context, &hold, (*expiry, *deadline), value.is_some()),
             }
+        }
+        LockEvent::Extended { hold: Some(hold), precondition: Precondition::Compared(Some(token)), .. } => {
+            let hold = context.lock.holds[*hold].clone();
+            extended_by_token(context, &hold, token);
         }
         LockEvent::NotOwned { token, .. } => missed(context, state, *token),
         LockEvent::Refused { value, .. } => refused(context, value),
@@ -99,6 +103,7 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
     match &other.status {
         // The server agrees with both: a lock for readers.
         HoldStatus::Held => None,
+        HoldStatus::Deleted(_) if other.is_deleted_at_once() => Some(Severity::Error),
         HoldStatus::Deleted(source) | HoldStatus::Overwritten(source) => {
             is_by_other_program(context, other, source).then_some(Severity::Error)
         }
@@ -129,6 +134,10 @@ fn report_two_holders(
     let mut evidence = vec![acquisition(other), acquisition(new)];
     let mut culprit = new.client.id;
     let how = match &other.status {
+        HoldStatus::Deleted(_) if other.is_deleted_at_once() => {
+            culprit = other.client.id;
+            format!(", because {} had taken it with an expiry that was over already", other.client.display_name())
+        }
         HoldStatus::Deleted(source) => {
             culprit = source.client;
             let is_cut = other.shortened.as_ref().is_some_and(|cut| cut.seq == source.seq);
@@ -351,7 +360,8 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
         Relation::Own => unchecked(context, hold, read),
         Relation::Stranger(proof) => {
             context.links.note_foreign(&context.source);
-            let severity = if hold.is_certain { Severity::Error } else { Severity::Warning };
+            let is_semaphore = context.lock.shape == LockShape::Semaphore;
+            let severity = if hold.is_certain && !is_semaphore { Severity::Error } else { Severity::Warning };
             let sentence = format!(
                 "{} deleted {} while {} {} it",
                 actor.display_name(),
@@ -406,7 +416,7 @@ fn foreign_release(context: &mut RuleContext<'_>, hold: &Hold, earlier: &Earlier
 }
 
 /// A client gives a lock another deadline without comparing the token.
-fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is_set: bool) {
+fn extended(context: &mut RuleContext<'_>, hold: &Hold, (expiry, deadline): (ExpiryChange, Option<i64>), is_set: bool) {
     let Some(actor) = context.actor.cloned() else { return };
     let proof = match relation_to(context, hold, None) {
         Relation::Own => return unchecked_extension(context, hold, expiry),
@@ -425,7 +435,8 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is
         Some((severity, proof)) => (severity, vec![proof]),
         None => (doubtful(context), Vec::new()),
     };
-    let severity = if hold.is_certain { severity } else { severity.min(Severity::Warning) };
+    let severity =
+        if hold.is_certain && may_harm(context, hold, deadline) { severity } else { severity.min(Severity::Warning) };
     let (lock, holder) = (quoted(context.lock), hold.client.display_name());
     let what = if expiry == ExpiryChange::Never { "took the expiry from" } else { "gave another expiry to" };
     let sentence = match severity {
@@ -446,6 +457,36 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, expiry: ExpiryChange, is
         evidence,
         culprit,
     });
+}
+
+/// A client extends the lock of another one that has the same token: the comparison shows nothing.
+fn extended_by_token(context: &mut RuleContext<'_>, hold: &Hold, token: &[u8]) {
+    let Some(actor) = context.actor.cloned() else { return };
+    if actor.same_program(&hold.client) != SameProgram::No || *hold.token != *token {
+        return;
+    }
+    let is_its = |past: &&PastHold| past.hold.client.is_same_connection(&actor) && *past.hold.token == *token;
+    let own = context.lock.past_holds.iter().rev().find(is_its).cloned();
+    let Some(own) = own.filter(|own| expired_while_held(context, own)) else { return };
+    let sentence = format!(
+        "{} extended {}, which {} had got since with the same token: its own had expired",
+        actor.display_name(),
+        quoted(context.lock),
+        hold.client.display_name()
+    );
+    let evidence = vec![acquisition(&own.hold), acquisition(hold), context.now("extended it, as if it were its own")];
+    let (code, culprit) = (Code::ForeignExtension, actor.id);
+    context.report(FindingDraft { code, severity: Some(Severity::Error), sentence, evidence, culprit });
+}
+
+/// Whether a client that gives a lock this deadline takes it from its holder, or believes that it has it itself. Who only
+/// keeps for longer what never was its own, as the readers of a session do, takes nothing from anybody.
+fn may_harm(context: &RuleContext<'_>, hold: &Hold, deadline: Option<i64>) -> bool {
+    let is_longer = match (deadline, hold.deadline) {
+        (Some(given), Some(known)) => given >= known,
+        _ => false,
+    };
+    !is_longer || earlier(context).is_some()
 }
 
 /// The holder extends its lock without checking that it still has it.
@@ -490,7 +531,10 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
         return;
     }
     let proof = context.now("still believed to have it");
+    // Who empties a semaphore may know that its permits are over.
+    let is_semaphore = context.lock.shape == LockShape::Semaphore;
     if was_deleted
+        && !is_semaphore
         && hold.client.same_program_as(source) == SameProgram::Unknown
         && !is_by_other_program(context, &hold, source)
     {
@@ -504,7 +548,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
         let (code, severity) = (Code::BlindDelete, Some(Severity::Error));
         context.report_update(FindingDraft { code, severity, sentence, evidence, culprit: 0 });
     }
-    if let Some(new) = new.filter(|new| new.is_certain) {
+    if let Some(new) = new.filter(|new| new.is_certain && !is_semaphore) {
         let pair = (hold.acquired.seq, new.acquired.seq);
         let is_reported = state.reported_pair == Some(pair);
         let is_certain = matches!(hold.status, HoldStatus::Flushed(_)) || !is_reported;

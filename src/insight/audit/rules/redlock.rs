@@ -3,7 +3,7 @@
 //! The parts of one attempt have the same key and the same token, which is long enough to be unique. To release on
 //! servers that never granted the lock is right, and attempts that refuse each other are no mistake.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct GlobalRedlockState {
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
+    /// The keys that were asked for, by their hashes, with commands that never ran.
+    unanswered: HashSet<u64, FixedState>,
     begun: u64,
 }
 
@@ -37,6 +39,10 @@ type Name = u64;
 
 fn name(key: &[u8], token: &[u8]) -> Name {
     FixedState::default().hash_one((key, token))
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    FixedState::default().hash_one(key)
 }
 
 /// How many attempts, keys, and parts of one attempt are remembered.
@@ -238,6 +244,18 @@ impl GlobalRedlockState {
         self.clocks.push((server, ahead));
     }
 
+    /// Notes a command that asked for a key and never ran.
+    pub fn note_unanswered(&mut self, key: &[u8]) {
+        if self.unanswered.len() < MAX_KEYS {
+            self.unanswered.insert(hash_of(key));
+        }
+    }
+
+    /// Whether an attempt to get a key had this token.
+    pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
+        self.clocks.len() > 1 && self.attempts.contains_key(&name(key, token))
+    }
+
     /// Forgets the older half of all attempts if there are too many.
     fn make_room(&mut self) {
         if self.attempts.len() >= MAX_ATTEMPTS {
@@ -263,6 +281,7 @@ fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[
 
 /// A client releases the lock on one server, or tries to.
 fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    stopped_early(context, state, token);
     let source = context.source.clone();
     let (server, db) = (context.lock.id.server, context.lock.id.db);
     if let Some((attempt, _)) = wide_attempt(context, state, token)
@@ -279,6 +298,38 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
         }
     });
     forget_if_over(context, state, token);
+}
+
+/// A client releases the lock on a server that it never asked for it: it stopped at the first servers that gave it, which are
+/// no majority. Whoever does not get a majority asks all of them.
+fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    let (server, db, key) = (context.lock.id.server, context.lock.id.db, &context.lock.id.key);
+    let Some(attempt) = state.attempts.get(&name(key, token)) else { return };
+    let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
+    let was_asked = attempt.parts.iter().any(|part| part.is_at(server, db));
+    if was_asked || attempt.is_reported || !last.gave || state.unanswered.contains(&hash_of(key)) {
+        return;
+    }
+    let mut servers: Vec<u16> = attempt.parts.iter().map(|part| part.client.server).collect();
+    servers.extend(state.asked.get(key).into_iter().flatten());
+    servers.push(server);
+    servers.sort_unstable();
+    servers.dedup();
+    let (_, gave) = attempt.answers();
+    if gave * 2 > servers.len() || context.source.real - last.asked.real > LONGEST {
+        return;
+    }
+    let servers = servers.len();
+    let (client, culprit) = (last.client.display_name(), last.client.id);
+    let sentence = format!(
+        "{client} used `{}`, which {gave} of at least {servers} servers had given it: it asked no more of them",
+        key_text(context.lock)
+    );
+    let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
+    evidence.push(context.now("released it on a server that it had not asked"));
+    with(context, state, token, |attempt| attempt.is_reported = true);
+    context.note_reason(LockReason::Several);
+    context.report(FindingDraft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit });
 }
 
 /// The proof that a client used the lock before it releases it: it kept it for a tenth of its time and worked
@@ -376,7 +427,16 @@ fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[
 /// Forgets an attempt that was released on all servers.
 fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let name = name(&context.lock.id.key, token);
+    let servers = state.clocks.len();
     let attempts = &mut state.attempts;
+    // It may still be released on servers that were not asked.
+    let may_be_early = |attempt: &Attempt| {
+        let last = attempt.parts.iter().max_by_key(|part| part.asked.real);
+        !attempt.is_reported && attempt.answers().1 * 2 <= servers && last.is_some_and(|part| part.gave)
+    };
+    if attempts.get(&name).is_some_and(may_be_early) {
+        return;
+    }
     if attempts.get(&name).is_some_and(|attempt| attempt.parts.iter().all(|part| part.released.is_some())) {
         attempts.remove(&name);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::token_strength::{ENOUGH, are_counted, is_time, random_bits};
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
@@ -11,11 +12,8 @@ use crate::insight::audit::lock::push_exact;
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
-use crate::insight::audit::timestamp::Timestamp;
 use crate::powers::ValueClass;
 
-/// How many random bits a token needs.
-const ENOUGH: f64 = 64.0;
 /// How many tokens are remembered of each lock, and how many bytes of each.
 const MAX_TOKENS: usize = 4;
 const LONGEST: usize = 64;
@@ -53,8 +51,9 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &L
                 return;
             }
             let token = hold.token.clone();
+            let is_counted = state.used.last().is_some_and(|last| are_counted(&last.token, &token));
             used(context, state, &token, true);
-            guessable(context, &token);
+            guessable(context, &token, is_counted);
         }
         LockEvent::Refused { value, .. } if !context.lock.reasons.has(LockReason::Timestamp) => {
             used(context, state, value, false)
@@ -98,7 +97,9 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
         known.other = Some(source.clone());
     }
     let known = &*known;
-    if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took)) {
+    // The fields of a hash can be the parts of one token, which all clients call the same.
+    let is_told = context.lock.shape != LockShape::Hash;
+    if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took && is_told)) {
         let does = if took { "took" } else { "tried to take" };
         let sentence = format!(
             "{} {does} {} with the token that {} had used",
@@ -128,13 +129,14 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     }
 }
 
-fn guessable(context: &mut RuleContext<'_>, token: &[u8]) {
+/// `is_counted` says that the token goes on from the one before.
+fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
     // A trivial value is reported by another rule.
     if context.lock.shape != LockShape::Value || is_trivial(token) {
         return;
     }
     let JournalRef { at, real, .. } = *context.source;
-    if bits(token, at, real) >= ENOUGH {
+    if bits(token, at, real) >= ENOUGH && !is_counted {
         return;
     }
     let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();
@@ -155,18 +157,12 @@ pub fn is_unique_token(token: &[u8]) -> bool {
         return class == ValueClass::Token;
     }
     let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
-    let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
-    // Digits have the fewest bits, and may be a timestamp.
-    let bits = if token.iter().all(u8::is_ascii_digit) {
-        3
-    } else if token.iter().all(u8::is_ascii_hexdigit) {
-        4
-    } else {
-        5
+    // Digits have the fewest bits, and may be a timestamp of any time.
+    let is_strong = match token.iter().all(u8::is_ascii_digit) {
+        true => token.len() * 3 >= 64,
+        false => random_bits(token, 0, 0) >= ENOUGH,
     };
-    let is_mixed = token.iter().any(u8::is_ascii_uppercase) && token.iter().any(u8::is_ascii_lowercase);
-    let is_random = digits >= 3 || (is_mixed && digits >= 1);
-    token.len() * bits >= 64 && token.len() <= MOST && is_random && token.iter().all(is_of_tokens)
+    is_strong && token.len() <= MOST && token.iter().all(is_of_tokens)
 }
 
 /// What a recording keeps of a value: enough for each rule to judge it as the value itself.
@@ -185,7 +181,7 @@ pub fn class_of(value: &[u8], at: i64, real: i64) -> ValueClass {
 }
 
 /// Whether a value is what programs write that have no token.
-fn is_trivial(token: &[u8]) -> bool {
+pub fn is_trivial(token: &[u8]) -> bool {
     if let Some(class) = ValueClass::of_hashed(token) {
         return matches!(class, ValueClass::Digit | ValueClass::Trivial);
     }
@@ -194,91 +190,11 @@ fn is_trivial(token: &[u8]) -> bool {
     token.len() <= 1 || WORDS.iter().any(|word| token.eq_ignore_ascii_case(word))
 }
 
-fn is_time(token: &[u8], at: i64, real: i64) -> bool {
-    Timestamp::in_value(token, at, real).is_some()
-}
-
-/// How many random bits a token may have. The estimate is rather too high than too low.
+/// How many random bits a token may have, or a hidden one.
 fn bits(token: &[u8], at: i64, real: i64) -> f64 {
     match ValueClass::of_hashed(token) {
-        Some(ValueClass::Token | ValueClass::Text) => return ENOUGH,
-        Some(ValueClass::Number | ValueClass::Digit | ValueClass::Guessable | ValueClass::Trivial) => return 0.0,
-        None => {}
-    }
-    if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
-        return 0.0;
-    }
-    let length = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    let mut seen = [false; 256];
-    token.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    let distinct = seen.iter().filter(|seen| **seen).count();
-    if distinct <= 4 {
-        return length(token.len()) * length(distinct.max(1)).log2();
-    }
-    if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
-        return length(token.len()) * 6.0;
-    }
-    let digits: Vec<u8> = token.iter().copied().filter(|byte| !matches!(byte, b'-' | b'{' | b'}')).collect();
-    if digits.len() >= 16 && digits.iter().all(u8::is_ascii_hexdigit) && !digits.iter().all(u8::is_ascii_digit) {
-        return length(digits.len()) * 4.0;
-    }
-    let runs = token.split(|byte| !byte.is_ascii_alphanumeric());
-    runs.map(|run| {
-        let has = |is: fn(&u8) -> bool| run.iter().any(is);
-        let each = match (has(u8::is_ascii_digit), has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase)) {
-            // A timestamp has no random bits.
-            (true, false, false) if is_time(run, at, real) => 0.0,
-            (true, false, false) => 3.3,
-            (true, true, true) => 5.9,
-            (true, ..) => 5.0,
-            (false, true, true) if run.len() >= 16 => 5.5,
-            // Words; a long one may be random.
-            _ if run.len() >= 16 => 4.0,
-            _ => 2.0,
-        };
-        length(run.len()) * each
-    })
-    .sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: i64 = 1_700_000_000_000_000;
-
-    #[test]
-    fn what_libraries_use_for_tokens_cannot_be_guessed() {
-        for token in [
-            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-            "c8f7e55e2b7b11ee9d3f0242ac120002",
-            "9f86d081884c7d65",
-            "sJ8fK2mQ9xT4bV7nL1cW6z",
-            "AAAAAGVy-Qm3kT9x_u2w1g",
-            "f47ac10b-58cc-4372-a567-0e02b2c3d479:42",
-            "qwjkzxnvbapelkdjfmxa",
-        ] {
-            assert!(bits(token.as_bytes(), NOW, NOW) >= ENOUGH, "{token}");
-        }
-        let raw: Vec<u8> = (0..20).map(|byte: u8| byte.wrapping_mul(97)).collect();
-        assert!(bits(&raw, NOW, NOW) >= ENOUGH);
-    }
-
-    #[test]
-    fn what_others_can_make_too_can_be_guessed() {
-        for token in [
-            "1700000010",
-            "1700000010.123456",
-            "1700000010123",
-            "12345",
-            "worker-1",
-            "web-1.example.com:4711",
-            "host:4711:1700000010",
-            "0.7316498235",
-            "00000000000000000000000000000001",
-            "my-service",
-        ] {
-            assert!(bits(token.as_bytes(), NOW, NOW) < ENOUGH, "{token}");
-        }
+        Some(ValueClass::Token | ValueClass::Text) => ENOUGH,
+        Some(ValueClass::Number | ValueClass::Digit | ValueClass::Guessable | ValueClass::Trivial) => 0.0,
+        None => random_bits(token, at, real),
     }
 }

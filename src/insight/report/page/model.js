@@ -32,21 +32,23 @@ findings.forEach((finding, number) => {
   });
 });
 
-const title = (client) => client.name || `client ${client.id}`;
+const title = (client) => client.name || client.process || `client ${client.id}`;
 const placeOf = (client) => {
   const server = data.servers > 1 ? `server ${client.server}, ` : '';
   const node = client.node ? ` to ${client.node}` : '';
-  return `${server}${client.name ? `client ${client.id}, ` : ''}${client.address}${node}`;
+  const number = client.name || client.process ? `client ${client.id}, ` : '';
+  const process = client.name && client.process ? `${client.process}, ` : '';
+  return `${server}${number}${process}${client.address}${node}`;
 };
 // What has happened to everybody, for the ruler and in a sentence.
 const briefEvent = ({ event, line, node }) => ({
   clock: `clock ${line}`, started: `server starts, ${line || 'again'}`, evicted: `evicts ${line}`, missing: `missing: ${line}`,
-  promoted: `${node} is master`, topology: `${node}: ${line}`,
+  promoted: `${node} is master`, topology: `${node}: ${line}`, mark: line,
 }[event]);
 const toldEvent = ({ event, line, node }) => ({
   clock: `The clock was moved: ${line}`, started: `The server started again, ${line}`, evicted: `The server evicted ${line}`,
   missing: `Missing in the journal: ${line}`, promoted: `${node} is master now${line ? `, in place of ${line}` : ''}`,
-  topology: `Node ${node}: ${line}`,
+  topology: `Node ${node}: ${line}`, mark: `Mark: ${line}`,
 }[event]);
 const lockName = (lock) => {
   const server = data.servers > 1 ? `server ${lock.server}, ` : '';

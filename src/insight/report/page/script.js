@@ -135,6 +135,7 @@ function tell(number) {
   });
   const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
   if (finding.times > 1) more.push(make('p', {}, `Seen ${finding.times.toLocaleString('en')} times.`));
+  if (finding.mark !== null) more.push(make('p', {}, make('b', {}, 'Mark: '), finding.mark));
   if (finding.allowed !== null) more.push(make('p', { class: 'allowed' }, `Allowed: ${finding.allowed}`));
   more.push(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
   more.push(make('p', {}, make('b', {}, 'More: '), make('code', {}, finding.more)));

@@ -1,0 +1,329 @@
+//! Updates that are lost: written from what was read before somebody else wrote.
+
+use redouble::internals::Scope;
+use redouble::{Code, Severity};
+
+use super::story::{Pair, found, judge, nothing_is_found, play};
+
+/// How bad a lost update of a story is, if there is one.
+fn severity(story: &str) -> Option<Severity> {
+    found(Code::LostUpdate, story).map(|finding| finding.severity)
+}
+
+/// The same if some keys have data that must not be lost.
+fn severity_of(resources: &str, story: &str) -> Option<Severity> {
+    let scope = Scope { resources: vec![resources.as_bytes().to_vec()], ..Scope::default() };
+    let findings = play(story).findings_in(scope);
+    findings.iter().find(|finding| finding.code == Code::LostUpdate).map(|finding| finding.severity)
+}
+
+#[test]
+fn a_sum_that_was_read_before_the_lock_was_taken_loses_what_was_booked_meanwhile() {
+    judge(&Pair {
+        code: Code::LostUpdate,
+        wrong: "
+            Setup: SET total 1000
+            ! A: GET total
+            ! B: GET total
+            ! B: SET ledger:lock {b} NX PX 10000
+            ! B: SET total 1045
+            ! B: RELEASE ledger:lock {b}
+            ! A: SET ledger:lock {a} NX PX 10000
+            ! A: SET total 1300
+            A: RELEASE ledger:lock {a}
+        ",
+        right: "
+            Setup: SET total 1000
+            B: SET ledger:lock {b} NX PX 10000
+            B: GET total
+            B: SET total 1045
+            B: RELEASE ledger:lock {b}
+            A: SET ledger:lock {a} NX PX 10000
+            A: GET total
+            A: SET total 1345
+            A: RELEASE ledger:lock {a}
+        ",
+    });
+}
+
+#[test]
+fn a_lock_that_was_over_protects_nothing_and_the_finding_says_so() {
+    let story = "
+        A: SET lock {a} NX PX 1000
+        A: HGET sum cents
+        +2s
+        B: SET lock {b} NX PX 1000
+        B: HGET sum cents
+        B: HSET sum cents 1250 batch 2
+        B: RELEASE lock {b}
+        A: HSET sum cents 9900 batch 1
+        A: RELEASE lock {a}
+    ";
+    let finding = found(Code::LostUpdate, story).expect("it is lost");
+    assert_eq!(finding.severity, Severity::Error);
+    let [what, why] =
+        ["wrote `cents` of `sum`, and had found nothing there", "although both had `lock`: the time of A "];
+    assert!(finding.sentence.contains(what) && finding.sentence.contains(why), "{}", finding.sentence);
+}
+
+#[test]
+fn two_locks_for_one_key_protect_nothing() {
+    let story = "
+        Setup: HSET account:4 name Ada credit 300
+        A: SET transfer:4:17 {a} NX EX 20
+        B: SET transfer:17:4 {b} NX EX 20
+        A: HGET account:4 credit
+        B: HGET account:4 credit
+        A: HSET account:4 credit 200
+        A: RELEASE transfer:4:17 {a}
+        B: HSET account:4 credit 330
+        B: RELEASE transfer:17:4 {b}
+    ";
+    let finding = found(Code::LostUpdate, story).expect("it is lost");
+    assert_eq!(finding.severity, Severity::Error);
+    assert!(finding.sentence.ends_with("; one had `transfer:17:4`, the other `transfer:4:17`"), "{}", finding.sentence);
+}
+
+#[test]
+fn whoever_watches_a_key_after_reading_it_has_watched_too_late() {
+    judge(&Pair {
+        code: Code::LostUpdate,
+        wrong: r#"
+            Setup: SET free "['A1', 'A2', 'A3']"
+            ! A: GET free
+            ! B: GET free
+            B: WATCH free
+            B: MULTI
+            B: SET free "['A2', 'A3']"
+            ! B: EXEC
+            A: WATCH free
+            A: MULTI
+            A: SET free "['A2', 'A3', 'A4']"
+            ! A: EXEC
+        "#,
+        right: r#"
+            Setup: SET free "['A1', 'A2', 'A3']"
+            A: WATCH free
+            A: GET free
+            B: WATCH free
+            B: GET free
+            B: MULTI
+            B: SET free "['A2', 'A3']"
+            B: EXEC
+            A: MULTI
+            A: SET free "['A2', 'A3', 'A4']"
+            A: EXEC
+            A: WATCH free
+            A: GET free
+            A: MULTI
+            A: SET free "['A3']"
+            A: EXEC
+        "#,
+    });
+}
+
+#[test]
+fn what_is_declared_must_not_be_lost() {
+    let cart = r#"
+        Setup: SET sess:8 "{'user': 'ada', 'cart': []}"
+        A: GET sess:8
+        B: GET sess:8
+        A: SET sess:8 "{'user': 'ada', 'cart': ['lamp']}" EX 1800
+        B: SET sess:8 "{'user': 'ada', 'cart': ['chair']}" EX 1800
+    "#;
+    assert_eq!(severity(cart), Some(Severity::Note));
+    assert_eq!(severity_of("sess:*", cart), Some(Severity::Error));
+    assert_eq!(severity_of("cart:*", cart), Some(Severity::Note));
+    let views = "Setup: SET views 1000\nA: GET views\nB: GET views\nA: SET views 1120\nB: SET views 1035";
+    assert_eq!(severity(views), Some(Severity::Warning));
+    assert_eq!(severity_of("views", views), Some(Severity::Error));
+    let seat = "A: HGET seats 12\nB: HGET seats 12\nA: HSET seats 12 ada\nB: HSET seats 12 bob";
+    assert_eq!(severity(seat), Some(Severity::Note));
+    assert_eq!(severity_of("seats", seat), Some(Severity::Error));
+}
+
+#[test]
+fn connections_without_a_name_are_two_if_each_has_read_before_either_wrote() {
+    let two = "s: SET views 1000\na: GET views\nb: GET views\na: SET views 1120\nb: SET views 1035";
+    assert_eq!(severity(two), Some(Severity::Note));
+    assert_eq!(severity_of("views", two), Some(Severity::Error));
+    // One program over two connections.
+    let one = "a: GET views\nb: SET views 1120\na: SET views 1035";
+    assert_ne!(severity_of("views", one), Some(Severity::Error));
+    let again = "s: SET views 1000\na: GET views\nb: GET views\na: SET views 1120\nc: GET views\nb: SET views 1155";
+    assert_eq!(severity_of("views", again), None);
+}
+
+#[test]
+fn a_list_that_is_written_anew_loses_what_was_pushed_meanwhile() {
+    let story = "
+        Setup: RPUSH order 1-x 2-x
+        A: LRANGE order 0 -1
+        B: RPUSH order 3-y
+        A: MULTI
+        A: DEL order
+        A: RPUSH order 1-x 2-x 4-z
+        A: EXEC
+    ";
+    assert_eq!(severity(story), Some(Severity::Warning));
+    assert_eq!(severity_of("order", story), Some(Severity::Error));
+    let added = "Setup: RPUSH order 1\nA: LRANGE order 0 -1\nB: RPUSH order 2\nA: RPUSH order 3";
+    assert_eq!(severity_of("order", added), None);
+}
+
+#[test]
+fn of_what_a_cache_does_there_is_a_note_at_most() {
+    for story in [
+        "A: GET page\nB: GET page\nA: SET page one EX 60\nB: SET page two EX 60",
+        "A: GET page\nB: GET page\nA: SET page one EX 60\nB: SET page one EX 60",
+        "A: GET page\nB: SETEX page 60 two\nA: SETEX page 60 one",
+        "Setup: SET flag off\nA: GET flag\nB: SET flag on\nA: SET flag off",
+        "Setup: SET beat {s+0}\nA: GET beat\nB: SET beat {s+1}\nA: SET beat {s+2}",
+    ] {
+        assert!(severity(story).is_none_or(|severity| severity == Severity::Note), "{story}");
+    }
+}
+
+#[test]
+fn what_is_written_in_one_step_or_compared_loses_nothing() {
+    for story in [
+        "A: GET n\nB: GET n\nA: INCR n\nB: INCR n",
+        "A: HGET h n\nB: HGET h n\nA: HINCRBY h n 2\nB: HINCRBY h n 3",
+        "Setup: SET n 5\nA: GET n\nB: GETSET n 0\nA: GETSET n 0",
+        "Setup: SET n 5\nA: GET n\nB: INCR n\nA: GET n\nA: SET n 7",
+        "A: SMEMBERS s\nB: SADD s one\nA: SADD s two",
+        "Setup: HSET h one 1 two 2\nA: HGETALL h\nB: HSET h two 3\nA: HSET h one 2",
+        "Setup: SET n 5\nA: GET n\nB: SET n 6\nA: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then \
+         return redis.call('set', KEYS[1], ARGV[2]) end return 0\" 1 n 6 7",
+    ] {
+        nothing_is_found(story);
+        assert_eq!(severity_of("*", story), None, "{story}");
+    }
+}
+
+#[test]
+fn a_value_that_a_test_sets_is_its_own_affair() {
+    for story in [
+        // From one connection alone.
+        "A: SET n 1\nA: GET n\nA: SET n 2\nA: SET n 3",
+        // Each test begins with nothing.
+        "A: GET n\nSetup: FLUSHALL\nSetup: SET n 5\nA: SET n 6",
+        // What was read was written already.
+        "Setup: SET n 1\nA: GET n\nA: SET n 2\nSetup: SET n 1\nA: SET n 3",
+    ] {
+        nothing_is_found(story);
+        assert_eq!(severity_of("*", story), None, "{story}");
+    }
+    // A program that reads, and a test that writes what it reads.
+    let set = "A: GET mode\nSetup: SET mode fast\nA: SET mode slow";
+    assert_eq!(severity_of("*", set), Some(Severity::Note));
+}
+
+#[test]
+fn two_tasks_that_share_a_connection_share_its_watch() {
+    let story = "
+        Setup: SET best 10
+        A: WATCH best
+        A: WATCH best
+        A: GET best
+        A: GET best
+        A: MULTI
+        A: SET best 30
+        A: EXEC
+        A: MULTI
+        A: SET best 20
+        A: EXEC
+    ";
+    assert_eq!(severity(story), None);
+    assert_eq!(severity_of("best", story), Some(Severity::Error));
+    let again = story.replace("A: MULTI\n        A: SET best 20", "A: GET best\n A: MULTI\n A: SET best 20");
+    assert_eq!(severity_of("best", &again), None);
+}
+
+#[test]
+fn whoever_is_refused_and_goes_on_loses_what_the_holder_writes() {
+    let story = "
+        A: SET payroll {a} NX PX 30000
+        A: GET paid
+        B: SET payroll {b} NX PX 30000
+        B: GET paid
+        B: SET paid 3000
+        A: SET paid 4000
+        A: RELEASE payroll {a}
+    ";
+    let finding = found(Code::LostUpdate, story).expect("it is lost");
+    assert_eq!(finding.severity, Severity::Error);
+    assert!(finding.sentence.contains("was refused by `payroll`, and went on"), "{}", finding.sentence);
+}
+
+#[test]
+fn in_random_histories_just_those_updates_are_lost_that_versions_show() {
+    const CLIENTS: [&str; 3] = ["A", "B", "C"];
+    const KEYS: [&str; 2] = ["one", "two"];
+    let mut random = 18_u64;
+    let mut next = |limit: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(random >> 33).expect("31 bits") % limit
+    };
+    for round in 0..12 {
+        let mut story: String = KEYS.iter().map(|key| format!("S: SET {key} 1\n")).collect();
+        // Who wrote each version of each key, and the version that each client has read and not written since.
+        let mut writers: Vec<Vec<usize>> = vec![vec![usize::MAX]; KEYS.len()];
+        let mut known = vec![vec![None::<usize>; KEYS.len()]; CLIENTS.len()];
+        let mut lost: Vec<(usize, usize)> = Vec::new();
+        for value in 0..40 {
+            let (client, key) = (next(CLIENTS.len()), next(KEYS.len()));
+            let (name, on) = (CLIENTS[client], KEYS[key]);
+            match next(5) {
+                0 | 1 => {
+                    story += &format!("{name}: GET {on}\n");
+                    known[client][key] = Some(writers[key].len());
+                }
+                2 | 3 => {
+                    story += &format!("{name}: SET {on} {}\n", 100 * round + value + 2);
+                    let between = known[client][key].map(|read| &writers[key][read..]).unwrap_or_default();
+                    if between.iter().any(|writer| *writer != client) {
+                        lost.push((client, key));
+                    }
+                    known[client][key] = None;
+                    writers[key].push(client);
+                }
+                _ => {
+                    story += &format!("{name}: INCR {on}\n");
+                    known[client][key] = None;
+                    writers[key].push(client);
+                }
+            }
+        }
+        let played = play(&story);
+        let findings = played.findings();
+        let mut found: Vec<(usize, usize)> = findings
+            .iter()
+            .filter(|finding| finding.code == Code::LostUpdate)
+            .map(|finding| {
+                let name = finding.evidence.last().expect("a write").source.name.to_string();
+                let key = String::from_utf8_lossy(&finding.key).into_owned();
+                let client = CLIENTS.iter().position(|client| *client == name).expect("a client");
+                (client, KEYS.iter().position(|on| *on == key).expect("a key"))
+            })
+            .collect();
+        (found.sort_unstable(), lost.sort_unstable());
+        lost.dedup();
+        assert_eq!(found, lost, "{story}");
+    }
+}
+
+#[test]
+fn whoever_looks_again_under_the_watch_has_not_written_from_what_it_read_before() {
+    let story = "
+        A: GET leader
+        B: SET leader {b} PX 1000
+        +2s
+        A: WATCH leader
+        A: EXISTS leader
+        A: MULTI
+        A: SET leader {a} PX 1000
+        A: EXEC
+    ";
+    assert_eq!(severity(story), None);
+}
