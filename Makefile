@@ -65,12 +65,13 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: build redis twemproxy ## Benchmarks: beside the servers found, in front of one, framer, keyspace, dispatch, audit
+bench: build redis twemproxy ## Benchmarks: beside the servers found, in front of one, framer, keyspace, dispatch, audit, and what auditing costs
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
 	$(CARGO) bench --locked --features internals --bench upstream
 	$(CARGO) bench --locked --features internals --bench deployment
 	$(CARGO) bench --locked --features internals --bench parts
 	$(CARGO) bench --locked --features internals --bench audit
+	$(CARGO) bench --locked --features internals --bench audited
 
 soak: ## Broken messages, damaged dumps, scripts and storms of powers for MINUTES (60); fails on panic, hang or growth
 	$(CARGO) bench --locked --features internals --bench soak -- --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)

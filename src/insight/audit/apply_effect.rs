@@ -17,7 +17,7 @@ use super::timestamp::Timestamp;
 impl LockTracker<'_> {
     /// Applies what a command did to the key.
     pub fn apply(&mut self, effect: &KeyEffect<'_>) {
-        let JournalRef { at, real, earliest, .. } = self.context.source;
+        let JournalRef { at, real, earliest, .. } = *self.context.source;
         self.advance_time(at - (real - earliest), earliest);
         if self.may_have_expired(effect) {
             self.doubt();
@@ -73,7 +73,7 @@ impl LockTracker<'_> {
     /// Whether the time of the key or of a hold may be over for a command that took effect some time in an interval, and
     /// that does not tell.
     fn may_have_expired(&self, effect: &KeyEffect<'_>) -> bool {
-        let JournalRef { at, real, earliest, .. } = self.context.source;
+        let JournalRef { at, real, earliest, .. } = *self.context.source;
         let lock = &self.context.lock;
         if earliest >= real && lock.deadline_slack == 0 && lock.holds.iter().all(|hold| hold.slack() == 0) {
             return false;
@@ -142,7 +142,7 @@ impl LockTracker<'_> {
         if self.context.lock.value.is_some() || self.held().is_some() {
             self.vanish();
         }
-        let JournalRef { at, real, earliest, .. } = self.context.source;
+        let JournalRef { at, real, earliest, .. } = *self.context.source;
         let deadline = expiry.deadline(at, None);
         let written = (at - (real - earliest), earliest);
         let timestamp =
@@ -210,7 +210,11 @@ impl LockTracker<'_> {
                     state.or_insert_with(|| ClientState::new(client.clone())).note_met(&lock.id);
                     // Whom it met is unknown.
                     let place = if self.context.is_loose { 0 } else { source.place };
-                    let last = JournalRef { place, ..source.clone() };
+                    let last = if place == source.place {
+                        Arc::clone(&source)
+                    } else {
+                        Arc::new(JournalRef { place, ..(*source).clone() })
+                    };
                     let waiter = Waiter { client, first: source, last, attempts: 1 };
                     push_exact(&mut lock.waiters, waiter);
                 }
@@ -223,7 +227,7 @@ impl LockTracker<'_> {
 
     /// GETSET, or SET with GET: takes over a lock whose timestamp is past.
     fn swap(&mut self, precondition: Precondition<'_>, value: &[u8], expiry: ExpiryChange, old: Option<&[u8]>) {
-        let JournalRef { at, real, .. } = self.context.source;
+        let JournalRef { at, real, .. } = *self.context.source;
         let timestamp = self.timestamp_written(value, at, real);
         if timestamp.is_some() && (old.is_none() || expiry == ExpiryChange::Never) {
             self.note_reason(LockReason::Timestamp);
@@ -285,7 +289,7 @@ impl LockTracker<'_> {
 
     /// The client sets the key, free or not. The value may be unknown.
     fn set(&mut self, precondition: Precondition<'_>, value: Option<&[u8]>, expiry: ExpiryChange, claim: Claim) {
-        let JournalRef { at, real, .. } = self.context.source;
+        let JournalRef { at, real, .. } = *self.context.source;
         let source = self.context.source.clone();
         let deadline = expiry.deadline(at, self.context.lock.deadline);
         let hold = self.held();

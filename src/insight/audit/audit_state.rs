@@ -99,7 +99,7 @@ impl AuditState {
     pub fn active(&self) -> Self {
         Self {
             locks: self.locks.active(),
-            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::new())).collect(),
+            deadlines: self.deadlines.iter().map(|(server, _)| (*server, Deadlines::default())).collect(),
             clients: self.clients.clone(),
             processes: self.processes.clone(),
             shared: self.shared.clone(),
@@ -154,7 +154,7 @@ impl AuditState {
                     process: None,
                     line,
                 });
-                self.deadlines.push((server, Deadlines::new()));
+                self.deadlines.push((server, Deadlines::default()));
                 self.global.note_clock(server, at - real);
             }
         }
@@ -162,12 +162,13 @@ impl AuditState {
         let at = at - (real - earliest);
         let now = at.div_euclid(1000);
         while let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server)
-            && let Some((deadline, _)) = deadlines.first()
-            && *deadline < now
+            && deadlines.first().is_some_and(|deadline| deadline < now)
         {
-            let Some((_, id)) = deadlines.pop_first() else { return };
-            let source = self.last_line(server);
-            self.with_lock(&id, None, source, |tracker| tracker.advance_time(at, earliest));
+            let over = deadlines.take_first();
+            let source = Arc::new(self.last_line(server));
+            for id in over {
+                self.with_lock(&id, None, Arc::clone(&source), |tracker| tracker.advance_time(at, earliest));
+            }
         }
     }
 
@@ -193,16 +194,16 @@ impl AuditState {
 
     // ---- clients
 
-    pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn client_of(&self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
         let key = (line.server, line.client);
         let known = self.clients.get(&key).map(|state| &state.client);
         let (name, process) = line.client_labels();
         let name = String::from_utf8_lossy(name);
         match known {
             Some(known) if *known.name == *name && known.process.is_some() == process.is_some() => {
-                ClientIdentity { seen: line.real, ..known.clone() }
+                Arc::new(ClientIdentity { seen: line.real, ..(**known).clone() })
             }
-            _ => ClientIdentity {
+            _ => Arc::new(ClientIdentity {
                 server: line.server,
                 id: line.client,
                 name: Arc::from(&*name),
@@ -212,12 +213,12 @@ impl AuditState {
                     None => Arc::new(ClientProcess::alone(Arc::clone(process))),
                 }),
                 seen: line.real,
-            },
+            }),
         }
     }
 
     /// The same, and its process is met if it was not.
-    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
@@ -232,15 +233,16 @@ impl AuditState {
     /// More is known now of the process of a client.
     fn note_process(&mut self, client: (u16, u64), process: &Arc<ClientProcess>) {
         let Some(state) = self.clients.get_mut(&client) else { return };
-        state.client.process = Some(Arc::clone(process));
+        Arc::make_mut(&mut state.client).process = Some(Arc::clone(process));
         let identity = state.client.clone();
         for id in &state.locks_met {
             let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
             for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
-                (hold.client.process, hold.acquired.process) = (identity.process.clone(), identity.process.clone());
+                Arc::make_mut(&mut hold.client).process = identity.process.clone();
+                Arc::make_mut(&mut hold.acquired).process = identity.process.clone();
             }
             for waiter in lock.waiters.iter_mut().filter(|waiter| waiter.client.is_same_connection(&identity)) {
-                waiter.client.process = identity.process.clone();
+                Arc::make_mut(&mut waiter.client).process = identity.process.clone();
             }
         }
     }
@@ -249,7 +251,7 @@ impl AuditState {
         self.clients.get_mut(&(line.server, line.client))
     }
 
-    pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> JournalRef {
+    pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> Arc<JournalRef> {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
         let text = match line.event {
             Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
@@ -264,7 +266,7 @@ impl AuditState {
             }
             None => short_line(&line.words),
         };
-        JournalRef {
+        Arc::new(JournalRef {
             server,
             seq,
             at,
@@ -276,7 +278,7 @@ impl AuditState {
             name: Arc::clone(&client.name),
             process: client.process.clone(),
             line: Arc::from(text),
-        }
+        })
     }
 
     /// Ends what a client holds and waits for: its connection ended.
@@ -287,6 +289,8 @@ impl AuditState {
         let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
         let source = Self::source_of(line, &client);
         self.retain_current(&mut ids, &client);
+        ids.sort();
+        ids.dedup();
         for id in ids {
             self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
         }
@@ -344,8 +348,9 @@ impl AuditState {
 
     /// Keeps the locks that a client holds or waits for.
     fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
-        ids.sort();
-        ids.dedup();
+        // Their keys are far away in memory: those that stand there twice are found by their addresses.
+        ids.sort_unstable_by_key(Arc::as_ptr);
+        ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
         ids.retain(|id| {
             self.locks.get(id).is_some_and(|lock| {
                 lock.holds.iter().any(|hold| hold.client.is_same_connection(client))
@@ -405,8 +410,8 @@ impl AuditState {
     pub fn with_lock(
         &mut self,
         id: &LockId,
-        actor: Option<&ClientIdentity>,
-        source: JournalRef,
+        actor: Option<&Arc<ClientIdentity>>,
+        source: Arc<JournalRef>,
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
         if self.track(id, actor, source, (false, None), happen) {
@@ -432,8 +437,8 @@ impl AuditState {
     fn track(
         &mut self,
         id: &LockId,
-        actor: Option<&ClientIdentity>,
-        source: JournalRef,
+        actor: Option<&Arc<ClientIdentity>>,
+        source: Arc<JournalRef>,
         (is_lost, replied_at): (bool, Option<i64>),
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) -> bool {
@@ -468,31 +473,36 @@ impl AuditState {
             self.carried.note(line, effect);
         }
         let mut is_learned = false;
-        if self.locks.find(line.server, effect.db, effect.key).is_none() {
+        let mut tracked = self.locks.find(line.server, effect.db, effect.key);
+        if tracked.is_none() {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
             self.locks.add(line.server, effect.db, effect.key);
             is_learned = self.is_learned(effect);
+            tracked = self.locks.find(line.server, effect.db, effect.key);
         }
+        let Some(lock) = tracked else { return };
+        let (id, number, deadline) = (Arc::clone(&lock.id), lock.number, lock.deadline);
+        let (is_known, is_unlike) = (lock.is_known(), effect.is_unlike_locks());
+        let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
-        if let Some(state) = self.state_of(line) {
-            state.client = client.clone();
+        if let Some(state) = self.state_of(line)
+            && !Arc::ptr_eq(&state.client, &client)
+        {
+            state.client = Arc::clone(&client);
         }
-        let Some(lock) = self.locks.find(line.server, effect.db, effect.key) else { return };
-        let id = Arc::clone(&lock.id);
-        if effect.is_unlike_locks() && (!lock.is_known() || lock.reasons.are_learned()) {
+        if is_unlike {
             // A counter, or a collection.
-            self.dismissed = dismissed(std::mem::take(&mut self.dismissed), &id, source);
-            if lock.is_known() {
+            self.dismissed = dismissed(std::mem::take(&mut self.dismissed), &id, (*source).clone());
+            if is_known {
                 Arc::make_mut(&mut self.learned).forget(effect.key);
             }
-            let deadline = lock.deadline;
             self.locks.remove(&id);
             let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
             if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
-                ends.remove(&(deadline, id));
+                ends.remove(deadline, number);
             }
             return;
         }

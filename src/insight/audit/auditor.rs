@@ -176,7 +176,7 @@ impl Auditor {
     pub fn active_locks(&mut self, now: impl Fn(u16) -> (i64, i64)) -> Vec<Lock> {
         for id in self.state.locks.ids(Lock::is_known) {
             let (at, real) = now(id.server);
-            let source = JournalRef { at, real, earliest: real, ..self.state.last_line(id.server) };
+            let source = Arc::new(JournalRef { at, real, earliest: real, ..self.state.last_line(id.server) });
             self.state.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
         }
         let ids = self.state.locks.ids(is_active);
@@ -409,7 +409,7 @@ impl Auditor {
             let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
             source.at = moved.map_or(source.at, |(.., to)| source.at.max(*to));
             let (at, real) = (source.at, source.real);
-            self.state.with_lock(&id, None, source, |tracker| {
+            self.state.with_lock(&id, None, Arc::new(source), |tracker| {
                 tracker.advance_time(at, real);
                 tracker.finish();
             });

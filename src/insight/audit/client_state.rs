@@ -25,7 +25,7 @@ pub type Watched = (u32, Box<[u8]>, Option<Box<[u8]>>);
 /// What is remembered of one client.
 #[derive(Clone)]
 pub struct ClientState {
-    pub client: ClientIdentity,
+    pub client: Arc<ClientIdentity>,
     /// The client's reads of locks, the latest at the end.
     reads: VecDeque<LockRead>,
     /// The keys that the client watches.
@@ -75,13 +75,13 @@ impl KeyAccess {
 pub struct LockRead {
     pub id: Arc<LockId>,
     pub value: Option<Box<[u8]>>,
-    pub source: JournalRef,
+    pub source: Arc<JournalRef>,
     /// How often the lock had been taken by then: if the number has grown, another client holds it.
     pub times_taken: u64,
 }
 
 impl ClientState {
-    pub fn new(client: ClientIdentity) -> Self {
+    pub fn new(client: Arc<ClientIdentity>) -> Self {
         Self {
             client,
             reads: VecDeque::new(),

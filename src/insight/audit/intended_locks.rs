@@ -14,7 +14,7 @@ use super::lock_table::LockTable;
 
 /// A client's read and the write that follows from it.
 pub struct Section {
-    pub client: ClientIdentity,
+    pub client: Arc<ClientIdentity>,
     pub read: Moment,
     pub write: Moment,
 }
@@ -24,7 +24,7 @@ struct Taken {
     id: Arc<LockId>,
     hold: Hold,
     /// How the hold ended, if it has.
-    end: Option<(HoldEnd, Option<JournalRef>)>,
+    end: Option<(HoldEnd, Option<Arc<JournalRef>>)>,
     /// Whether the client had it when it read.
     is_before_read: bool,
 }

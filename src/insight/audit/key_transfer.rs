@@ -111,7 +111,7 @@ fn flush_one(state: &mut AuditState, line: &JournalLine<'_>, id: &LockId, cause:
     let actor = match cause {
         FlushCause::Flush | FlushCause::Swap => Some(&client),
         FlushCause::Restart => {
-            source.line = Arc::from("(the server started empty)");
+            Arc::make_mut(&mut source).line = Arc::from("(the server started empty)");
             None
         }
     };

@@ -23,6 +23,8 @@ pub struct LockId {
 #[derive(Clone)]
 pub struct Lock {
     pub id: Arc<LockId>,
+    /// Its number in the order in which keys were tracked.
+    pub number: u64,
     pub reasons: LockReasons,
     /// The command that showed each reason first.
     pub reason_sources: Vec<(LockReason, JournalRef)>,
@@ -70,15 +72,15 @@ pub enum HoldStatus {
     /// The server has it.
     Held,
     /// Another client deleted it.
-    Deleted(JournalRef),
+    Deleted(Arc<JournalRef>),
     /// Another client overwrote it.
-    Overwritten(JournalRef),
+    Overwritten(Arc<JournalRef>),
     /// It went with all keys of its database.
     Flushed(Flush),
     /// The node that had it was replaced by one that has it not.
-    FailedOver(JournalRef),
+    FailedOver(Arc<JournalRef>),
     /// The server evicted it, because memory was full.
-    Evicted(JournalRef),
+    Evicted(Arc<JournalRef>),
     /// The server has another value or none, and no command in the journal explains it.
     Vanished,
 }
@@ -86,7 +88,7 @@ pub enum HoldStatus {
 /// A command or restart that took all keys of a database away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flush {
-    pub source: JournalRef,
+    pub source: Arc<JournalRef>,
     pub cause: FlushCause,
 }
 
@@ -140,21 +142,21 @@ impl FlushCause {
 /// reply says that it is lost.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    pub client: ClientIdentity,
+    pub client: Arc<ClientIdentity>,
     /// The value that the client wrote, or the member; empty if it is unknown.
     pub token: Box<[u8]>,
     pub how: Acquisition,
     /// The command that took the lock.
-    pub acquired: JournalRef,
+    pub acquired: Arc<JournalRef>,
     /// The last command that extended it.
-    pub extended: Option<JournalRef>,
+    pub extended: Option<Arc<JournalRef>>,
     pub extensions: u32,
     /// The server's deadline as the holder knows it, in milliseconds on the server's clock.
     pub deadline: Option<i64>,
     /// Whether the key came with a deadline that no command shows: RENAMENX brought it.
     pub is_deadline_unknown: bool,
     /// The command of another client that made the deadline earlier without the holder's knowledge.
-    pub shortened: Option<JournalRef>,
+    pub shortened: Option<Arc<JournalRef>>,
     /// The end that the holder wrote into the value.
     pub timestamp: Option<Timestamp>,
     /// Whether the holder received the reply; if not, it may hold the lock.
@@ -163,7 +165,7 @@ pub struct Hold {
     pub replied_at: Option<i64>,
     pub status: HoldStatus,
     /// The last WAIT that told the holder that a replica has its writes.
-    pub acknowledged: Option<JournalRef>,
+    pub acknowledged: Option<Arc<JournalRef>>,
     /// The node that had the lock was replaced, and nothing has shown yet that the new one has it.
     pub failover: Option<Box<Failover>>,
 }
@@ -172,7 +174,7 @@ pub struct Hold {
 #[derive(Clone, Debug)]
 pub struct Failover {
     /// The promotion of the new master.
-    pub source: JournalRef,
+    pub source: Arc<JournalRef>,
     /// The former one.
     pub replaced: Arc<str>,
 }
@@ -200,16 +202,16 @@ pub struct PastHold {
     /// When it ended, in microseconds on the server's clock; the moment of expiry for a hold that expired.
     pub at: i64,
     /// The command that ended it, if one did.
-    pub ended_by: Option<JournalRef>,
+    pub ended_by: Option<Arc<JournalRef>>,
 }
 
 /// A client that was refused and has not got the lock since.
 #[derive(Clone, Debug)]
 pub struct Waiter {
-    pub client: ClientIdentity,
+    pub client: Arc<ClientIdentity>,
     /// The first and the last attempt.
-    pub first: JournalRef,
-    pub last: JournalRef,
+    pub first: Arc<JournalRef>,
+    pub last: Arc<JournalRef>,
     pub attempts: u64,
 }
 
@@ -226,13 +228,14 @@ pub fn push_exact<T>(list: &mut Vec<T>, element: T) {
 }
 
 impl Lock {
-    pub fn new(id: Arc<LockId>) -> Self {
+    pub fn new(id: Arc<LockId>, number: u64) -> Self {
         let mut reasons = LockReasons::default();
         if is_named_lock(&id.key) {
             reasons.add(LockReason::Named);
         }
         Self {
             id,
+            number,
             reasons,
             reason_sources: Vec::new(),
             shape: LockShape::Value,

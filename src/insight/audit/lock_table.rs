@@ -30,6 +30,8 @@ pub struct LockTable {
     count: usize,
     /// How many there may be before the free ones are forgotten.
     limit: usize,
+    /// How many were ever added.
+    added: u64,
 }
 
 impl LockTable {
@@ -72,8 +74,9 @@ impl LockTable {
         });
         let key: Arc<[u8]> = key.into();
         let id = Arc::new(LockId { server, db, key: key.clone() });
+        self.added += 1;
         let (links, rules) = (ProgramLinks::default(), RuleState::default());
-        let tracked = Arc::new(TrackedLock { lock: Lock::new(id), links, rules });
+        let tracked = Arc::new(TrackedLock { lock: Lock::new(id, self.added), links, rules });
         if self.databases[at].1.insert(key, tracked).is_none() {
             self.count += 1;
         }

@@ -2,7 +2,7 @@
 //!
 //! What the commands of clients do to it is in `apply_effect.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::client_identity::ClientIdentity;
@@ -20,8 +20,43 @@ use super::rules::{self, GlobalRuleState, RuleState};
 use super::timeline::LockTimeline;
 use super::timestamp::Timestamp;
 
-/// The deadlines of a server's locks, in milliseconds on its clock.
-pub type Deadlines = BTreeSet<(i64, Arc<LockId>)>;
+/// The deadlines of a server's locks, in milliseconds on its clock, each with the lock's number: numbers are compared without
+/// a look at the key.
+#[derive(Clone, Default)]
+pub struct Deadlines(BTreeMap<(i64, u64), Arc<LockId>>);
+
+impl Deadlines {
+    fn insert(&mut self, deadline: i64, lock: &Lock) {
+        self.0.insert((deadline, lock.number), Arc::clone(&lock.id));
+    }
+
+    pub fn remove(&mut self, deadline: i64, number: u64) {
+        self.0.remove(&(deadline, number));
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The earliest deadline.
+    #[inline]
+    pub fn first(&self) -> Option<i64> {
+        self.0.first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// Removes the earliest deadline. Returns the locks that have it, in the order of their keys.
+    pub fn take_first(&mut self) -> Vec<Arc<LockId>> {
+        let mut ids = Vec::new();
+        let first = self.first();
+        while let Some(entry) = self.0.first_entry()
+            && Some(entry.key().0) == first
+        {
+            ids.push(entry.remove());
+        }
+        ids.sort();
+        ids
+    }
+}
 
 /// How long before a promotion the former master may have taken its connections with it, in microseconds.
 const MAX_CUT_OFF: i64 = 60_000_000;
@@ -63,7 +98,7 @@ impl LockTracker<'_> {
     }
 
     /// The client that acts; `None` only if time is up or the server starts empty.
-    pub fn actor(&self) -> Option<ClientIdentity> {
+    pub fn actor(&self) -> Option<Arc<ClientIdentity>> {
         self.context.actor.cloned()
     }
 
@@ -109,7 +144,7 @@ impl LockTracker<'_> {
         // When the clock is moved, what it passes over happens at once in real time.
         let real = real.saturating_sub(now.at.saturating_sub(at).max(0)).clamp(self.previous_real.min(real), real);
         let client = hold.client.clone();
-        self.context.source = JournalRef {
+        self.context.source = Arc::new(JournalRef {
             server: client.server,
             seq: now.seq,
             at,
@@ -121,7 +156,7 @@ impl LockTracker<'_> {
             name: Arc::from(""),
             process: None,
             line: Arc::from("(the lock expired)"),
-        };
+        });
         let actor = self.context.actor.take();
         self.emit(&LockEvent::Expired { hold: over });
         self.context.actor = actor;
@@ -138,11 +173,11 @@ impl LockTracker<'_> {
         let slack = (source.real.div_euclid(1000) - source.earliest.div_euclid(1000)).max(0);
         let lock = &mut *self.context.lock;
         if let Some(old) = lock.deadline.take() {
-            self.deadlines.remove(&(old, Arc::clone(&lock.id)));
+            self.deadlines.remove(old, lock.number);
         }
         (lock.deadline, lock.deadline_slack) = (deadline, slack);
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, Arc::clone(&lock.id)));
+            self.deadlines.insert(deadline, lock);
         }
     }
 
@@ -313,7 +348,7 @@ impl LockTracker<'_> {
         let source = self.context.source.clone();
         for hold in &mut self.lock().holds {
             if hold.status == HoldStatus::Held {
-                hold.status = HoldStatus::Evicted(source.clone());
+                hold.status = HoldStatus::Evicted(Arc::clone(&source));
             }
         }
         self.set_value(None);

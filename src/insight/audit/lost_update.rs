@@ -55,7 +55,7 @@ pub struct LostUpdates {
 /// A connection.
 #[derive(Clone)]
 struct Party {
-    client: ClientIdentity,
+    client: Arc<ClientIdentity>,
     node: Option<Arc<str>>,
 }
 
@@ -580,7 +580,7 @@ impl LostUpdates {
             () => Severity::Note,
         };
         let section = |client: &ClientIdentity, read: &Moment, write: &Moment| Section {
-            client: client.clone(),
+            client: Arc::new(client.clone()),
             read: *read,
             write: *write,
         };

@@ -1,5 +1,7 @@
 //! What a rule is given: a lock at the moment of an event, the clients, and where to report to.
 
+use std::sync::Arc;
+
 use super::client_identity::ClientIdentity;
 use super::client_state::ClientStates;
 use super::code::{Code, Severity};
@@ -15,9 +17,9 @@ pub struct RuleContext<'s> {
     /// What is known of the programs behind the lock's clients.
     pub links: &'s mut ProgramLinks,
     /// The client that acts; `None` if the event happens by itself.
-    pub actor: Option<&'s ClientIdentity>,
+    pub actor: Option<&'s Arc<ClientIdentity>>,
     /// The command or event. For a hold that expires, the moment of that.
-    pub source: JournalRef,
+    pub source: Arc<JournalRef>,
     /// Whether the command's reply did not reach the client.
     pub is_lost: bool,
     /// Whether it may have taken effect at several places in the order.
@@ -111,7 +113,7 @@ impl RuleContext<'_> {
         }
         let was_known = lock.is_known();
         let new = LockReason::ALL.into_iter().filter(|reason| reasons.has(*reason) && !lock.reasons.has(*reason));
-        new.for_each(|reason| push_exact(&mut lock.reason_sources, (reason, self.source.clone())));
+        new.for_each(|reason| push_exact(&mut lock.reason_sources, (reason, (*self.source).clone())));
         lock.reasons.add_all(reasons);
         if !was_known && lock.is_known() {
             self.collector.locks += 1;

@@ -82,7 +82,7 @@ impl LockTimeline {
     }
 
     /// Adds a hold; one that has not ended has no end.
-    pub fn note_hold(&mut self, id: &Arc<LockId>, hold: &Hold, end: Option<(&HoldEnd, &JournalRef)>) {
+    pub fn note_hold(&mut self, id: &Arc<LockId>, hold: &Hold, end: Option<(&HoldEnd, &Arc<JournalRef>)>) {
         self.spans.push(Span {
             id: Arc::clone(id),
             client: hold.client.clone(),
@@ -95,7 +95,7 @@ impl LockTimeline {
     }
 
     /// Adds a wait.
-    pub fn note_wait(&mut self, id: &Arc<LockId>, waiter: &Waiter, until: Option<&JournalRef>) {
+    pub fn note_wait(&mut self, id: &Arc<LockId>, waiter: &Waiter, until: Option<&Arc<JournalRef>>) {
         self.spans.push(Span {
             id: Arc::clone(id),
             client: waiter.client.clone(),
@@ -123,11 +123,11 @@ pub enum SpanKind {
 #[derive(Clone, Debug)]
 pub struct Span {
     pub id: Arc<LockId>,
-    pub client: ClientIdentity,
+    pub client: Arc<ClientIdentity>,
     pub kind: SpanKind,
-    pub from: JournalRef,
+    pub from: Arc<JournalRef>,
     /// `None` if the span had not ended with the journal.
-    pub until: Option<JournalRef>,
+    pub until: Option<Arc<JournalRef>>,
     /// How a hold ended.
     pub end: Option<HoldEnd>,
     /// What became of the lock on the server during the hold.

@@ -30,7 +30,8 @@ pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
 
 /// A command on one line, cut off if it is long.
 pub fn short_line(words: &[&[u8]]) -> String {
-    let mut line = String::new();
+    let length: usize = words.iter().map(|word| word.len() + 1).sum();
+    let mut line = String::with_capacity(length.min(2 * SHOWN));
     for word in words {
         if !line.is_empty() {
             line.push(' ');

@@ -118,7 +118,7 @@ pub struct StoredRecord<'a> {
     /// Its index, counted from 0.
     pub index: u64,
     pub record: Record<'a>,
-    ring: &'a Ring,
+    client: Option<&'a KnownClient>,
 }
 
 /// A record in the ring that is not decoded yet.
@@ -141,7 +141,8 @@ impl<'a> RawRecord<'a> {
 
     pub fn read(&self) -> Option<StoredRecord<'a>> {
         let (record, _) = Record::read(self.bytes)?;
-        Some(StoredRecord { index: self.index, record, ring: self.ring })
+        let client = self.ring.clients.get(&record.client);
+        Some(StoredRecord { index: self.index, record, client })
     }
 }
 
@@ -342,14 +343,14 @@ impl StoredRecord<'_> {
 
     /// The client's name and process at the time of the record.
     pub fn client_labels(&self) -> (&[u8], Option<&Arc<Process>>) {
-        let Some(known) = self.ring.clients.get(&self.record.client) else { return (&[], None) };
+        let Some(known) = self.client else { return (&[], None) };
         let name = at_record(&known.names, self.index).map(|name| &**name).unwrap_or_default();
         (name, known.process.as_ref().filter(|(from, _)| *from <= self.index).map(|(_, process)| process))
     }
 
     /// The node that the client was connected to, as it was at the time of the record.
     pub fn client_node(&self) -> Option<&NodeSnapshot> {
-        at_record(&self.ring.clients.get(&self.record.client)?.nodes, self.index)
+        at_record(&self.client?.nodes, self.index)
     }
 
     /// The real address of the node that the record is about: the client's, or that of an event.
@@ -361,7 +362,7 @@ impl StoredRecord<'_> {
     }
 
     pub fn address(&self) -> &str {
-        self.ring.clients.get(&self.record.client).map(|known| known.address.as_str()).unwrap_or_default()
+        self.client.map(|known| known.address.as_str()).unwrap_or_default()
     }
 
     /// The whole entry or event.

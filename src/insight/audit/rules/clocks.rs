@@ -1,5 +1,7 @@
 //! Locks whose value is the time at which they end.
 
+use std::sync::Arc;
+
 use super::relation::{Relation, doubtful, relation_to};
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -26,7 +28,7 @@ pub struct ClocksState {
     /// The first claim of each client.
     claims: Vec<Claim>,
     /// The unit of the first timestamp.
-    unit: Option<(TimeUnit, JournalRef)>,
+    unit: Option<(TimeUnit, Arc<JournalRef>)>,
     /// The last client that deleted the lock as stale and has not taken it since.
     deleted: Option<Box<Deleted>>,
 }
@@ -34,8 +36,8 @@ pub struct ClocksState {
 /// How long a client claims to hold the lock.
 #[derive(Clone)]
 struct Claim {
-    client: ClientIdentity,
-    source: JournalRef,
+    client: Arc<ClientIdentity>,
+    source: Arc<JournalRef>,
     /// The duration by the server's clock and by real time, in microseconds.
     by_server: i64,
     by_real: i64,
@@ -44,11 +46,11 @@ struct Claim {
 /// A client deleted a lock that it does not hold, after it had read a timestamp there.
 #[derive(Clone)]
 struct Deleted {
-    client: ClientIdentity,
+    client: Arc<ClientIdentity>,
     read: LockRead,
-    source: JournalRef,
+    source: Arc<JournalRef>,
     /// How many microseconds were left by both clocks, and the holder; `None` if the time was over.
-    left: Option<(i64, ClientIdentity)>,
+    left: Option<(i64, Arc<ClientIdentity>)>,
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &LockEvent<'_>) {
@@ -106,7 +108,7 @@ fn other_unit(context: &mut RuleContext<'_>, state: &mut ClocksState, value: &[u
     if !context.lock.reasons.has(LockReason::Timestamp) {
         return false;
     }
-    let JournalRef { at, real, .. } = context.source;
+    let JournalRef { at, real, .. } = *context.source;
     Timestamp::in_value(value, at, real).is_some_and(|timestamp| unit(context, state, timestamp))
 }
 

@@ -1,5 +1,7 @@
 //! How holds end without a release: disconnects, lost replies, flushes, evictions, the end of the journal.
 
+use std::sync::Arc;
+
 use super::renewal::{RenewalState, is_endless};
 use super::tokens::is_unique_token;
 use super::wording::{key_text, spelled};
@@ -28,16 +30,16 @@ const MAX_ABANDONED: usize = 16;
 struct Abandoned {
     hold: Hold,
     /// The end of the connection.
-    closed: Option<JournalRef>,
+    closed: Option<Arc<JournalRef>>,
     /// The first refusal of another client meanwhile.
-    waited: Option<JournalRef>,
+    waited: Option<Arc<JournalRef>>,
     /// The refusals of the holder itself.
     refused: Option<Refused>,
 }
 
 #[derive(Clone)]
 struct Refused {
-    first: JournalRef,
+    first: Arc<JournalRef>,
     times: u64,
     /// It may have been another part of the program.
     is_doubtful: bool,
@@ -91,7 +93,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
         }
         LockEvent::HeldAtEnd { hold } => leaked(context, renewal, hold),
         LockEvent::AuditEnded => {
-            let JournalRef { at, real, .. } = context.source;
+            let JournalRef { at, real, .. } = *context.source;
             report_abandoned(context, state, "until the end", |abandoned| !abandoned.hold.is_over(at, real));
         }
         LockEvent::Doubted => *state = EndingState::default(),
@@ -266,7 +268,7 @@ fn refused_by_itself(context: &RuleContext<'_>, abandoned: &Abandoned, refused: 
 /// A client holds the lock when the journal ends, over an open connection.
 fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let hold = context.lock.holds[hold].clone();
-    let JournalRef { at, real, .. } = context.source;
+    let JournalRef { at, real, .. } = *context.source;
     let is_held = hold.is_certain && hold.status == HoldStatus::Held && !hold.may_be_over(at, real);
     // Its connection may have ended long ago.
     let may_be_gone = !context.collector.has_connection_events(context.lock.id.server);

@@ -1,5 +1,7 @@
 //! How long locks live.
 
+use std::sync::Arc;
+
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
@@ -13,13 +15,16 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 const SHORTEST: i64 = 10;
 const LONGEST: i64 = 86_400_000;
 
+/// A client that gave a lock its expiry in a second command, and both commands.
+type TwoSteps = (Arc<ClientIdentity>, Arc<JournalRef>, Arc<JournalRef>);
+
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct ExpiryState {
     /// The numbers of the commands that took the lock without an expiry, for the present holds.
     endless: Vec<u64>,
     /// The last client that gave the lock its expiry in a second command: the client and both commands.
-    two_steps: Option<Box<(ClientIdentity, JournalRef, JournalRef)>>,
+    two_steps: Option<Box<TwoSteps>>,
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut ExpiryState, event: &LockEvent<'_>) {
@@ -191,7 +196,7 @@ fn is_between_steps(context: &RuleContext<'_>, state: &ExpiryState, at: usize) -
 }
 
 /// Whether a client took the lock in the same way as one that gave it an expiry later.
-fn is_like(hold: &Hold, (client, taken, _): &(ClientIdentity, JournalRef, JournalRef)) -> bool {
+fn is_like(hold: &Hold, (client, taken, _): &TwoSteps) -> bool {
     let words = |source: &JournalRef| {
         let mut words = source.line.split(' ');
         (words.next().map(str::to_ascii_lowercase), words.count())

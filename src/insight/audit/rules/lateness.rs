@@ -1,5 +1,7 @@
 //! What clients do with a lock whose time is over.
 
+use std::sync::Arc;
+
 use super::relation::{expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying};
 use super::wording::{acquisition, granted_ttl, quoted};
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -28,7 +30,7 @@ pub struct LatenessState {
     /// The last of these times, by the command that took the lock.
     last_overrun: u64,
     /// The client that was told last that its lock is lost when it renewed it, and the command that took that lock.
-    told: Option<(u64, JournalRef, u64)>,
+    told: Option<(u64, Arc<JournalRef>, u64)>,
     /// Somebody wrote after the end.
     has_worked: bool,
     /// The last write after the end that was not certain to be wrong: client, sentence, evidence.
@@ -82,7 +84,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     state.close += 1;
     if state.shown.len() < 3 {
         let what = format!("released it with {left} of {span} ms left");
-        state.shown.push(Evidence { source: context.source.clone(), what });
+        state.shown.push(context.now(what));
     }
     // It happens now and then to a lock that is released very often, without meaning anything.
     if state.close < OFTEN_CLOSE || state.close.saturating_mul(10) < state.releases {

@@ -31,13 +31,13 @@ const LONGEST: usize = 8;
 /// A client that holds locks waits for another one.
 #[derive(Clone)]
 struct Wait {
-    client: ClientIdentity,
+    client: Arc<ClientIdentity>,
     wanted: Arc<LockId>,
-    holder: ClientIdentity,
+    holder: Arc<ClientIdentity>,
     /// The command by which the holder took the wanted lock.
-    taken: JournalRef,
-    first: JournalRef,
-    last: JournalRef,
+    taken: Arc<JournalRef>,
+    first: Arc<JournalRef>,
+    last: Arc<JournalRef>,
     times: u64,
     /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),

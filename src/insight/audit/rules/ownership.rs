@@ -115,7 +115,7 @@ fn weigh(context: &RuleContext<'_>, other: &Hold, new: &Hold) -> Option<Severity
         // The lock may have expired.
         HoldStatus::Vanished if other.is_deadline_unknown => None,
         HoldStatus::Vanished if new.how == Acquisition::TakenOver => {
-            let JournalRef { at, real, .. } = new.acquired;
+            let JournalRef { at, real, .. } = *new.acquired;
             let is_past =
                 Timestamp::in_value(&other.token, at, real).is_some_and(|timestamp| timestamp.is_past(at, real));
             (!is_past).then_some(Severity::Error)
@@ -495,7 +495,7 @@ fn unchecked_extension(context: &mut RuleContext<'_>, hold: &Hold, expiry: Expir
     if is_first || expiry == ExpiryChange::Never || context.lock.shape == LockShape::Semaphore {
         return;
     }
-    let actor = context.actor.map(ClientIdentity::display_name).unwrap_or_default();
+    let actor = context.actor.map(|actor| actor.display_name()).unwrap_or_default();
     let sentence = format!(
         "{actor} extended {} without a look at whose it was, which by then could have expired and been somebody else's",
         quoted(context.lock)

@@ -69,14 +69,14 @@ struct Attempt {
 /// The answer of one server.
 #[derive(Clone)]
 struct Part {
-    client: ClientIdentity,
+    client: Arc<ClientIdentity>,
     db: u32,
     /// The command that asked for the lock.
-    asked: JournalRef,
+    asked: Arc<JournalRef>,
     gave: bool,
     /// The time to live, in milliseconds.
     lives: Option<i64>,
-    released: Option<JournalRef>,
+    released: Option<Arc<JournalRef>>,
     /// The lock is gone there, or out of reach.
     is_over: bool,
     /// How many keys beside locks the client had accessed by then.
@@ -89,7 +89,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
     }
     match *event {
         LockEvent::Acquired { .. } => {
-            let Some(hold) = context.lock.holds.last() else { return };
+            let Some(hold) = context.lock.holds.last().filter(|hold| is_unique_token(&hold.token)) else { return };
             let token = hold.token.clone();
             let lives = hold.deadline.map(|deadline| deadline - context.source.at.div_euclid(1000));
             asked(context, state, &token, Some(lives));

@@ -1,5 +1,7 @@
 //! Locks that their holders renew at regular intervals.
 
+use std::sync::Arc;
+
 use super::wording::{key_text, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::Code;
@@ -22,7 +24,7 @@ pub struct RenewalState {
 struct Renewals {
     token: Box<[u8]>,
     /// The last renewal, or the acquisition.
-    last: JournalRef,
+    last: Arc<JournalRef>,
     count: u64,
     /// The shortest and the longest time between two renewals, in microseconds on the server's clock.
     least: i64,

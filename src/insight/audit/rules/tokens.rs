@@ -1,5 +1,7 @@
 //! The tokens by which one holder of a lock differs from another.
 
+use std::sync::Arc;
+
 use super::token_strength::{ENOUGH, are_counted, is_time, random_bits};
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -30,10 +32,10 @@ pub struct TokensState {
 struct Used {
     token: Box<[u8]>,
     /// The first client that used it, and its command.
-    client: ClientIdentity,
-    first: JournalRef,
+    client: Arc<ClientIdentity>,
+    first: Arc<JournalRef>,
     /// The first command of another client with it.
-    other: Option<JournalRef>,
+    other: Option<Arc<JournalRef>>,
     times: u32,
 }
 
@@ -77,16 +79,24 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     let are_others = state.used.len() > 1;
     let known = &mut state.used[at];
     let same = known.client.same_program(&actor);
-    let is_strong = bits(token, source.at, source.real) >= ENOUGH;
-    // Connections without a name that share a random token belong to one program.
-    let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
     if took {
         known.times += 1;
     }
-    if is_other && known.other.is_none() {
+    // Nearly all uses are by the first client, or by one that is refused with the token of another one.
+    let is_known_to_others = known.other.is_some();
+    let is_frequent = took && known.times >= OFTEN && !are_others;
+    if same == SameProgram::Yes && !is_known_to_others
+        || same != SameProgram::No && is_known_to_others && !is_frequent && !is_trivial(token)
+    {
+        return;
+    }
+    let is_strong = bits(token, source.at, source.real) >= ENOUGH;
+    // Connections without a name that share a random token belong to one program.
+    let is_other = same == SameProgram::No || (same == SameProgram::Unknown && !is_strong);
+    if is_other && !is_known_to_others {
         known.other = Some(source.clone());
     }
-    let known = known.clone();
+    let known = &*known;
     // The fields of a hash can be the parts of one token, which all clients call the same.
     let is_told = context.lock.shape != LockShape::Hash;
     if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took && is_told)) {
@@ -101,8 +111,8 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
         let culprit = source.client;
         return context.report(FindingDraft { code: Code::TokenReused, severity: None, sentence, evidence, culprit });
     }
-    let is_constant = !is_strong && (is_trivial(token) || (took && known.times >= OFTEN && !are_others));
-    if let (Some(other), true) = (known.other, is_constant) {
+    let is_constant = !is_strong && (is_trivial(token) || is_frequent);
+    if let (Some(other), true) = (&known.other, is_constant) {
         let sentence = format!(
             "{} and {} used the same token for {}: `{}`",
             known.client.display_name(),
@@ -125,7 +135,7 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
     if context.lock.shape != LockShape::Value || is_trivial(token) {
         return;
     }
-    let JournalRef { at, real, .. } = context.source;
+    let JournalRef { at, real, .. } = *context.source;
     if bits(token, at, real) >= ENOUGH && !is_counted {
         return;
     }

@@ -3,6 +3,8 @@
 //! A client pauses between attempts in real time, whatever the server's clock shows. So pauses are measured in real
 //! time. A test that moves the server's clock lets time pass: attempts before and after that are not compared.
 
+use std::sync::Arc;
+
 use super::tokens::is_unique_token;
 use super::wording::{key_text, spelled};
 use crate::insight::audit::client_identity::SameProgram;
@@ -45,18 +47,47 @@ const MAX_IN_ROUND: usize = 16;
 #[derive(Clone)]
 struct Tries {
     client: (u16, u64),
+    first: Arc<JournalRef>,
+    /// `None` while there is only the first: most clients of most locks try once.
+    repeated: Option<Box<Repeated>>,
+}
+
+/// The attempts of a client that has tried again.
+#[derive(Clone)]
+struct Repeated {
     /// The last attempt, on the server's clock and in real time.
     at: i64,
     real: i64,
     /// When it may have taken effect at the earliest, in real time.
     earliest: i64,
     /// The first attempt of those without a pause, and their number.
-    hasty: (JournalRef, u64),
+    hasty: (Arc<JournalRef>, u64),
     /// The first attempt of those within a second, and their number.
-    second: (JournalRef, u64),
+    second: (Arc<JournalRef>, u64),
     /// The first attempt of those with equal pauses.
-    regular: JournalRef,
+    regular: Arc<JournalRef>,
     pauses: Pauses,
+}
+
+impl Repeated {
+    fn new(first: &Arc<JournalRef>) -> Self {
+        Self {
+            at: first.at,
+            real: first.real,
+            earliest: first.earliest,
+            hasty: (Arc::clone(first), 1),
+            second: (Arc::clone(first), 1),
+            regular: Arc::clone(first),
+            pauses: Pauses::default(),
+        }
+    }
+}
+
+impl Tries {
+    /// When the last attempt was, in real time.
+    fn last(&self) -> i64 {
+        self.repeated.as_ref().map_or(self.first.real, |repeated| repeated.real)
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -89,20 +120,20 @@ impl Pauses {
 /// Clients that are refused at nearly the same time.
 #[derive(Clone)]
 struct Round {
-    first: JournalRef,
+    first: Arc<JournalRef>,
     clients: Vec<u64>,
     /// The clients of each round so far, the number of rounds, and the first attempt of all.
     before: Vec<u64>,
     rounds: u32,
-    since: JournalRef,
+    since: Arc<JournalRef>,
 }
 
 /// A holder that its own lock refuses.
 #[derive(Clone)]
 struct Own {
     token: Box<[u8]>,
-    first: JournalRef,
-    last: JournalRef,
+    first: Arc<JournalRef>,
+    last: Arc<JournalRef>,
     times: u64,
     /// Always over the connection that holds the lock.
     same_connection: bool,
@@ -148,15 +179,14 @@ fn tried(context: &mut RuleContext<'_>, state: &mut WaitingState) {
     let Some(known) = tries.iter_mut().find(|tries| tries.client == client) else {
         if tries.len() >= MAX_TRIES {
             // The client with the oldest attempt has given up.
-            let oldest = tries.iter().enumerate().min_by_key(|(_, tries)| tries.real).map(|(id, _)| id);
+            let oldest = tries.iter().enumerate().min_by_key(|(_, tries)| tries.last()).map(|(id, _)| id);
             oldest.map(|id| tries.swap_remove(id));
         }
-        let (at, real, earliest) = (source.at, source.real, source.earliest);
-        let (hasty, second) = ((source.clone(), 1), (source.clone(), 1));
-        let new = Tries { client, at, real, earliest, hasty, second, regular: source, pauses: Pauses::default() };
-        push_exact(tries, new);
+        push_exact(tries, Tries { client, first: source, repeated: None });
         return;
     };
+    let Tries { first, repeated, .. } = known;
+    let known = repeated.get_or_insert_with(|| Box::new(Repeated::new(first)));
     // The longest and the shortest pause that there may have been.
     let (at, real) = (source.at - known.at, source.real - known.earliest);
     let least = source.earliest - known.real;
@@ -222,7 +252,8 @@ fn in_step(context: &mut RuleContext<'_>, state: &mut WaitingState, pauses: Paus
         other.last.shows("waits, too"),
         context.now("was refused, the last of these times"),
     ];
-    if let Some(tries) = state.tries.iter_mut().find(|tries| tries.client.1 == first.client) {
+    let tries = state.tries.iter_mut().find(|tries| tries.client.1 == first.client);
+    if let Some(tries) = tries.and_then(|tries| tries.repeated.as_mut()) {
         (tries.pauses, tries.regular) = (Pauses::default(), context.source.clone());
     }
     context.report(FindingDraft { code: Code::RetryInStep, severity: None, sentence, evidence, culprit: first.client });
@@ -260,15 +291,20 @@ fn come_together(context: &mut RuleContext<'_>, state: &mut WaitingState) {
     } else {
         (round.rounds, round.since) = (0, source.clone());
         round.before.clear();
+        round.clients.clear();
     }
-    (round.first, round.clients) = (source, vec![client]);
+    round.first = source;
+    round.clients.push(client);
 }
 
 impl Round {
     fn is_as_before(&self) -> bool {
+        if self.before.is_empty() || self.before.len() != self.clients.len() {
+            return self.before.is_empty();
+        }
         let mut clients = self.clients.clone();
         clients.sort_unstable();
-        self.before.is_empty() || self.before == clients
+        self.before == clients
     }
 }
 
