@@ -552,7 +552,7 @@ impl LostUpdates {
         let client = state.client_of(line);
         let Some(lost) = self.lost_write(&client, moment, overwrite) else { return };
         let Some(mut other) = self.party(&lost.moment).cloned() else { return };
-        other.client.seen = lost.moment.real;
+        Arc::make_mut(&mut other.client).seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
         let dependence = overwrite.dependence;
         let is_stranger = writer.same_program(&client) == SameProgram::No;
