@@ -137,7 +137,7 @@ fn until(driver: &mut Wire, worker: &mut Worker, connection: usize, is_known: bo
 fn played(folder: &Folder, server: &ServerProcess, driver: &mut Wire, is_known: bool) -> (PathBuf, [String; 2]) {
     let ports = [port(server)];
     let (mut one, mut other) = (Worker::start(folder, &ports), Worker::start(folder, &ports));
-    [&mut one, &mut other].map(|worker| until(driver, worker, 0, is_known));
+    [&mut one, &mut other].into_iter().for_each(|worker| until(driver, worker, 0, is_known));
     steal((&mut one, 0), Some((&mut other, 0)));
     let journal = folder.path("journal.jsonl");
     let reply = driver.ask(&format!("REDOUBLE JOURNAL EXPORT {}", journal.display()));
@@ -189,7 +189,7 @@ fn the_connections_of_one_program_may_belong_together_and_are_numbered() {
     let mut driver = Wire::connect(server.address());
     let ports = [port(&server); 2];
     let mut pool = Worker::start(&folder, &ports);
-    [0, 1].map(|connection| until(&mut driver, &mut pool, connection, true));
+    [0, 1].into_iter().for_each(|connection| until(&mut driver, &mut pool, connection, true));
     steal((&mut pool, 0), None);
     assert_eq!(count(&mut driver, "severity error"), 0);
     let journal = folder.path("journal.jsonl");
@@ -286,7 +286,7 @@ fn a_program_is_one_and_the_same_on_all_servers() {
     let mut drivers = ports.map(|port| Wire::connect(([127, 0, 0, 1], port).into()));
     let (mut one, mut other) = (Worker::start(&folder, &ports), Worker::start(&folder, &ports));
     for (connection, driver) in drivers.iter_mut().enumerate() {
-        [&mut one, &mut other].map(|worker| until(driver, worker, connection, true));
+        [&mut one, &mut other].into_iter().for_each(|worker| until(driver, worker, connection, true));
     }
     for connection in 0..3 {
         assert_eq!(one.ask(connection, TAKE_ONE), "+OK");

@@ -19,7 +19,7 @@ const MAX_ENDED: usize = 256;
 const MAX_ALONGSIDE: usize = 1024;
 
 /// The process of a client, with what the auditor knows about it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ClientProcess {
     /// The process.
     pub process: Arc<Process>,
@@ -75,6 +75,15 @@ impl ClientProcess {
         self.is_only_client
     }
 }
+
+/// The same process, whatever is known about it.
+impl PartialEq for ClientProcess {
+    fn eq(&self, other: &Self) -> bool {
+        self.process == other.process
+    }
+}
+
+impl Eq for ClientProcess {}
 
 /// Without the processes that it has met, of which there can be many.
 impl fmt::Debug for ClientProcess {
