@@ -565,11 +565,11 @@ fn the_same_is_found_in_the_files_of_several_servers() {
 }
 
 /// A journal as another program may write it, with the required fields only.
-const BARE: &str = r#"{"seq":1,"time_us":1700000000000000,"client":1,"command":["SET","l","5b1d","NX"],"raw":"+OK\r\n"}
-{"seq":2,"time_us":1700000000100000,"client":2,"command":["SET","l","c70a","NX"],"raw":"$-1\r\n"}
+const BARE: &str = r#"{"seq":1,"time_us":1700000000000000,"client":1,"command":["SET","l","5b1d0f7ae92c4e83","NX"],"raw":"+OK\r\n"}
+{"seq":2,"time_us":1700000000100000,"client":2,"command":["SET","l","c70a91b3e64d2f58","NX"],"raw":"$-1\r\n"}
 
 {"seq":3,"time_us":1700000000200000,"client":2,"command":["DEL","l"],"raw":":1\r\n"}
-{"seq":4,"time_us":1700000000300000,"client":2,"command":["SET","l","c70a","NX"],"raw":"+OK\r\n"}
+{"seq":4,"time_us":1700000000300000,"client":2,"command":["SET","l","c70a91b3e64d2f58","NX"],"raw":"+OK\r\n"}
 {"seq":5,"time_us":1700000000400000,"client":2,"command":["GET","data"],"raw":"$-1\r\n"}
 {"seq":6,"time_us":1700000000500000,"client":1,"command":["GET","data"],"raw":"$-1\r\n"}
 "#;
@@ -592,7 +592,7 @@ fn a_journal_can_come_from_standard_input() {
     child.stdin.take().unwrap().write_all(BARE.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(out(&output).contains("22:13:20.300 client 2 took the lock: SET l c70a NX"), "{}", out(&output));
+    assert!(out(&output).contains("22:13:20.300 client 2 took the lock: SET l c70a91b3e64d2f58 NX"), "{}", out(&output));
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn what_was_mistyped_is_told_with_what_was_probably_meant() {
         (&["run", "--json", "x", "--", "true"], 125, "in 'json \"x\"'; --json is a flag of redouble audit\n"),
         (&["run", "--nonsense", "x", "--", "true"], 125, "in 'nonsense \"x\"'; see redouble run --help\n"),
         (&["explore", "--rnus", "5", "--", "true"], 125, "in 'rnus \"5\"'; did you mean --runs?\n"),
-        (&["explore", "--sarch", "5", "--", "true"], 125, "in 'sarch \"5\"'; see redouble explore --help\n"),
+        (&["explore", "--sarch", "5", "--", "true"], 125, "in 'sarch \"5\"'; did you mean --sarif?\n"),
         (
             &["explore", "--sarch", "--", "true"],
             125,
