@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[expect(dead_code, reason = "only loads of its own are measured here, on redouble alone")]
 #[path = "support/mod.rs"]
 mod support;
 

@@ -307,7 +307,8 @@ fn in_random_histories_just_those_updates_are_lost_that_versions_show() {
                 (client, KEYS.iter().position(|on| *on == key).expect("a key"))
             })
             .collect();
-        (found.sort_unstable(), lost.sort_unstable());
+        found.sort_unstable();
+        lost.sort_unstable();
         lost.dedup();
         assert_eq!(found, lost, "{story}");
     }

@@ -592,7 +592,11 @@ fn a_journal_can_come_from_standard_input() {
     child.stdin.take().unwrap().write_all(BARE.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(out(&output).contains("22:13:20.300 client 2 took the lock: SET l c70a91b3e64d2f58 NX"), "{}", out(&output));
+    assert!(
+        out(&output).contains("22:13:20.300 client 2 took the lock: SET l c70a91b3e64d2f58 NX"),
+        "{}",
+        out(&output)
+    );
 }
 
 #[test]

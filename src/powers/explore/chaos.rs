@@ -80,6 +80,7 @@ impl Chaos {
         Some(chaos)
     }
 
+    /// Whether nothing but orders is explored.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
