@@ -64,7 +64,7 @@ pub enum Pace {
     Fast,
     /// Part of `make locks`.
     Slow,
-    /// Takes longer than all others together, so it only runs when named.
+    /// Only runs when named: it takes longer than all others together, or is no suite.
     WhenNamed,
 }
 
