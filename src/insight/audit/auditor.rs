@@ -185,23 +185,11 @@ impl Auditor {
 
     /// A copy that knows of those locks alone that clients hold or wait for.
     pub fn active(&self) -> Self {
-        let (commands, state) = (self.commands.clone(), self.state.active());
-        let (scripts, queued) = (KnownScripts::default(), QueuedCommands::default());
-        let (cross_slots, waiting, clock_moves) = (CrossSlots::default(), WaitingLines::default(), Vec::new());
-        let (nodes, declared) = (self.nodes.clone(), DeclaredLocks::default());
         Self {
-            commands,
-            state,
-            scripts,
-            queued,
-            nodes,
-            cross_slots,
-            declared,
-            data: LostUpdates::default(),
-            waiting,
-            places: 0,
-            clock_moves,
+            state: self.state.active(),
+            nodes: self.nodes.clone(),
             lines: self.lines,
+            ..Self::new(Arc::clone(&self.state.scope), self.commands.clone())
         }
     }
 
