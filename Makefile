@@ -54,7 +54,7 @@ deployments: redis languages ## Client programs on real Clusters and Sentinels, 
 programs: redis languages ## What the auditor finds in whole programs, right and wrong, compared with what is recorded (HALF=a: with its findings)
 	$(CARGO) build --locked --features internals --bin redouble
 	python3 tests/programs/install.py
-	python3 tests/programs/measure.py --compare $(if $(HALF),--half $(HALF))
+	python3 tests/programs/measure.py --compare $(if $(SET),--set $(SET))
 
 redis-suite: redis tcl ## Redis's own suite on redis-server and here (UNIT=unit/scan: one unit; SIDE=upstream)
 	$(CARGO) test --locked --features internals --test redis_suite -- \

@@ -2,8 +2,8 @@
 """Measures the auditor: of the wrong programs and histories, how many get an error, and of the right ones, how many do.
 
     measure.py                           all programs and histories
-    measure.py --half a                  what is for work on the rules: each program with its findings, and the even seeds
-    measure.py --half a wrong/name.py    one program, or a folder; no histories
+    measure.py --set a --set b           what is for work on the rules: each program with its findings, and the even seeds
+    measure.py --set a wrong/name.py     one program, or a folder; no histories
     measure.py --histories --seeds 0-99  histories alone
     measure.py --compare                 the exit code is 1 if a figure is worse than floors.toml says
     measure.py --record                  writes the figures to floors.toml, and to the page of decision 27
@@ -15,7 +15,7 @@ error. What it prints at the end must be what the manifest says, as on a real se
 Each history has two servers of its own, and is judged by its own check (histories.py). Of one whose mistake did not strike
 (`any`) nothing is expected. A second audit of the same journals has its locks and data declared.
 
-Of programs of the half b, of the set c, and of odd seeds only counts are printed: whoever changes the rules must not know
+Of programs of the sets c and d, and of odd seeds only counts are printed: whoever changes the rules must not know
 which of them are missed or accused. --details shows them nevertheless.
 """
 import argparse
@@ -34,6 +34,7 @@ import tomllib
 import histories
 import run
 
+OPEN = ("a", "b", "even")  # for work on the rules; the rest is held back
 FLOORS = run.HERE / "floors.toml"
 PAGE = run.HERE.parent.parent / "docs/decisions/0027-recall-and-precision.md"
 ATTEMPTS = 3  # at a program that does not end as on a real server, because the machine is slow
@@ -45,7 +46,7 @@ class Result:
     """What the auditor says of one program or history."""
 
     name: str
-    group: str  # `a`, `b`, `c`, `even` or `odd`
+    group: str  # `a`, `b`, `c`, `d`, `even` or `odd`
     expected: str
     about: str = ""
     language: str = ""
@@ -136,7 +137,7 @@ def run_audited(redouble, program, result, options):
 
 
 def measure_program(redouble, program, options):
-    result = Result(program["file"], program["half"], program["expected"], program["kind"], program["language"], program["point"])
+    result = Result(program["file"], program["set"], program["expected"], program["kind"], program["language"], program["point"])
     for _ in range(ATTEMPTS):
         run_audited(redouble, program, result, options)
         if not result.complaint:
@@ -230,7 +231,7 @@ def detail(result):
 
 
 def is_shown(result, options):
-    return options.details or result.group in ("a", "even")
+    return options.details or result.group in OPEN
 
 
 def print_results(programs, played, options):
@@ -241,7 +242,7 @@ def print_results(programs, played, options):
     if shown:
         print()
     if programs:
-        table("programs", [(f"half {half}" if half in "ab" else f"set {half}", of) for half, of in grouped(programs, lambda r: r.group)])
+        table("programs", [(f"set {name}", of) for name, of in grouped(programs, lambda r: r.group)])
         known = [result for result in programs if is_shown(result, options)]
         if known:
             points = [(f"point {point}", of) for point, of in grouped(known, lambda r: r.point)]
@@ -273,9 +274,10 @@ def compare(results):
 
 
 NAMES = {
-    "a": "programs, half a",
-    "b": "programs, half b",
+    "a": "programs, set a",
+    "b": "programs, set b",
     "c": "programs, set c",
+    "d": "programs, set d",
     "even": "histories, even seeds",
     "odd": "histories, odd seeds",
 }
@@ -306,7 +308,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs or folders; all programs and histories if none is named")
     parser.add_argument("--redouble", type=pathlib.Path, help="the binary; that of target/debug or target/release, the newer one")
-    parser.add_argument("--half", choices=["a", "b", "c"], help="a: with the even seeds, b: with the odd ones")
+    parser.add_argument("--set", action="append", choices=run.SETS, help="a: with the even seeds, c: with the odd ones")
     parser.add_argument("--language", choices=["python", "node"])
     parser.add_argument("--programs", action="store_true", help="programs alone")
     parser.add_argument("--histories", action="store_true", help="histories alone")
@@ -320,8 +322,8 @@ def arguments():
     parser.add_argument("--node-path", default=run.INSTALLED / "node_modules", help="the packages of package.json")
     options = parser.parse_args()
     is_part = options.names or options.language or options.programs or options.histories or options.seeds != histories.seeds("0-399")
-    if (is_part and options.compare) or ((is_part or options.half) and options.record):
-        parser.error("only the figures of a whole half are compared, and only those of everything are recorded")
+    if (is_part and options.compare) or ((is_part or options.set) and options.record):
+        parser.error("only the figures of a whole set are compared, and only those of everything are recorded")
     return options
 
 
@@ -338,8 +340,8 @@ def main():
     begin = time.monotonic()
     programs = [] if options.histories else run.chosen(options)
     seeds = [] if options.programs or options.names or options.language else options.seeds
-    if options.half:
-        seeds = [seed for seed in seeds if options.half == ("b" if seed % 2 else "a")]
+    if options.set:
+        seeds = [seed for seed in seeds if ("c" if seed % 2 else "a") in options.set]
     # Histories fork, which a process with threads should not: they are played by processes.
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
         measured = list(threads.map(lambda program: measure_program(redouble, program, options), programs))

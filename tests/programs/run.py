@@ -3,7 +3,7 @@
 
     run.py                              all programs, each on a fresh redis-server
     run.py wrong/payroll_run.py right   one program, or a folder
-    run.py --half a --repeat 5          the half for work on the rules, five times
+    run.py --set a --repeat 5           one set, five times
     run.py --url redis://127.0.0.1:6379 on a server that is there already: FLUSHALL before each program
 
 A wrong program ends with a line `damage: …` or `would: …`, a right one with `ok: …`, and all with exit code 0.
@@ -25,6 +25,7 @@ except ImportError:
     sys.exit(f"the programs are run by Python 3.11 or later, and this is {sys.version.split()[0]}")
 
 HERE = pathlib.Path(__file__).resolve().parent
+SETS = ["a", "b", "c", "d"]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target"))
 INSTALLED = TARGET / "programs"  # where install.py puts what the programs use
 LIMIT_SECONDS = 20
@@ -145,7 +146,7 @@ def chosen(options):
         program
         for program in programs
         if (not names or program["file"].startswith(names))
-        and options.half in (None, program.get("half"))
+        and (not options.set or program["set"] in options.set)
         and options.language in (None, program["language"])
     ]
 
@@ -154,7 +155,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs or folders; all if none is named")
     parser.add_argument("--url", help="a server that is there already; several with commas")
-    parser.add_argument("--half", choices=["a", "b", "c"])
+    parser.add_argument("--set", action="append", choices=SETS)
     parser.add_argument("--language", choices=["python", "node"])
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--server", default="redis-server", help="the binary to start")

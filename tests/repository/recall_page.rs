@@ -8,8 +8,8 @@ const MANIFEST: &str = include_str!("../programs/manifest.toml");
 
 /// The groups of the recorded figures, and their names on the page.
 const GROUPS: &[(&str, &str)] = &[
-    ("a", "programs, half a"),
-    ("b", "programs, half b"),
+    ("a", "programs, set a"),
+    ("b", "programs, set b"),
     ("c", "programs, set c"),
     ("even", "histories, even seeds"),
     ("odd", "histories, odd seeds"),
@@ -61,10 +61,10 @@ fn the_page_has_the_figures_that_are_compared() {
 #[test]
 fn the_figures_are_those_of_all_programs() {
     let floors = floors();
-    for half in ["a", "b", "c"] {
+    for set in ["a", "b", "c"] {
         for (expected, whole) in [("error", "wrong"), ("none", "right")] {
-            let lines = [format!("half = \"{half}\""), format!("expected = \"{expected}\"")];
-            assert_eq!(floors[half][whole], listed(&lines), "{whole} programs of {half}");
+            let lines = [format!("set = \"{set}\""), format!("expected = \"{expected}\"")];
+            assert_eq!(floors[set][whole], listed(&lines), "{whole} programs of {set}");
         }
     }
 }
