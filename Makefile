@@ -51,7 +51,7 @@ deployments: redis languages ## Client programs on real Clusters and Sentinels, 
 	$(if $(REAL),REDOUBLE_TESTS_REAL='$(REAL)') $(CARGO) test --locked --features internals --test deployments -- \
 	  $(if $(ONLY),$(foreach name,$(ONLY),--only '$(name)'),--all) $(foreach side,$(SIDE),--side '$(side)')
 
-programs: redis languages ## What the auditor finds in whole programs, right and wrong, compared with what is recorded (HALF=a: with its findings)
+programs: redis languages ## What the auditor finds in whole programs, right and wrong, compared with what is recorded (SET=a: with its findings)
 	$(CARGO) build --locked --features internals --bin redouble
 	python3 tests/programs/install.py
 	python3 tests/programs/measure.py --compare $(if $(SET),--set $(SET))
