@@ -176,6 +176,7 @@ impl AuditGuard {
         let query = FindingQuery { severity: Some(Severity::Warning), ..FindingQuery::default() };
         let mut findings = self.findings_at_end();
         findings.retain(|finding| query.fits(finding));
+        findings.sort_by_key(|finding| finding.harm());
         if findings.is_empty() { Ok(()) } else { Err(AuditFailure { findings }) }
     }
 

@@ -307,7 +307,7 @@ fn described(finding: &Finding) -> Reply<'static> {
         (text("db"), count(finding.db.into())),
         (text("server"), count(finding.server.into())),
         (text("sentence"), text(finding.sentence.as_str())),
-        (text("instead"), text(finding.code.instead())),
+        (text("instead"), text(finding.instead())),
         (text("docs"), text(finding.docs())),
         (text("times"), count(finding.times)),
         (text("seq"), count(finding.seq)),

@@ -11,7 +11,7 @@ use crate::base::duration::spell_duration;
 /// do instead.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuditFailure {
-    /// In the order in which they were found; never empty.
+    /// Those that did most harm first; never empty.
     pub findings: Vec<Arc<Finding>>,
 }
 
@@ -45,7 +45,7 @@ impl Display for Finding {
             let client = if source.client == 0 { String::new() } else { format!("{}: ", source.placed_name()) };
             writeln!(f, "     #{} +{} {client}{} -- {what}", source.seq, spell_duration(after), source.line)?;
         }
-        writeln!(f, "   instead: {}", self.code.instead())?;
+        writeln!(f, "   instead: {}", self.instead())?;
         writeln!(f, "   more: {}", self.docs())
     }
 }

@@ -9,6 +9,7 @@ use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
 use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates};
+use super::command_text::command_text;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
@@ -26,7 +27,7 @@ use super::scope::Scope;
 use super::timeline::{LockAccessKind, LockTimeline};
 use super::timestamp::Timestamp;
 use crate::base::glob;
-use crate::powers::{EventKind, Outcome, short_line};
+use crate::powers::{EventKind, Outcome};
 
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
@@ -264,7 +265,7 @@ impl AuditState {
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 "(the connection ended)".to_owned()
             }
-            None => short_line(&line.words),
+            None => command_text(line),
         };
         Arc::new(JournalRef {
             server,

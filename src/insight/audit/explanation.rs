@@ -2,8 +2,11 @@
 //! KiB, less than what a decompressor adds.
 
 use super::code::Code;
+use super::finding::Finding;
+use super::key_family::key_glob;
 use crate::base::markdown;
 use crate::base::terminal::Ink;
+use crate::base::text::{printable, utf8_or_escaped};
 
 const PAGE: &str = include_str!("../../../docs/findings.md");
 
@@ -58,6 +61,44 @@ impl Code {
             text.push_str(behind);
         }
         text
+    }
+}
+
+/// What to type if a finding is not believed.
+pub(crate) struct Doubts {
+    /// What it is about.
+    pub question: &'static str,
+    /// What tells why the key is taken for a lock; `None` if the finding does not rest on that.
+    pub ask: Option<String>,
+    /// The flag that says that it is none, or that the finding is known.
+    pub deny: String,
+}
+
+impl Finding {
+    /// How to ask why the key is taken for a lock, and how to say that it is none.
+    pub(crate) fn doubts(&self) -> Doubts {
+        let key = word(&utf8_or_escaped(&self.key));
+        let glob = word(&utf8_or_escaped(&key_glob(&self.key)));
+        match self.code {
+            Code::LostUpdate | Code::CrossSlot => {
+                let known = format!("{} {} it is meant", self.code.name(), utf8_or_escaped(&key_glob(&self.key)));
+                Doubts { question: "meant?", ask: None, deny: format!("--audit-allow {}", word(&known)) }
+            }
+            _ => Doubts {
+                question: "no lock?",
+                ask: Some(format!("redouble explain --key {key} journal.jsonl")),
+                deny: format!("--not-locks {glob}"),
+            },
+        }
+    }
+}
+
+/// A word of a shell's command line.
+fn word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_:./,@%+=".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", printable(text).replace('\'', "'\\''")),
     }
 }
 

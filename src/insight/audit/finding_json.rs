@@ -66,7 +66,7 @@ impl Finding {
             db: self.db,
             server: self.server,
             sentence: &self.sentence,
-            instead: self.code.instead(),
+            instead: self.instead(),
             docs: self.docs(),
             times: self.times,
             seq: self.seq,

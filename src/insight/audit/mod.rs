@@ -3,8 +3,8 @@
 //!
 //! No two files use each other (`tests/repository/architecture.rs` keeps it). From bottom to top:
 //!
-//! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
-//! 2. What comes in: `journal_line`, `reply_value`, `known_nodes`.
+//! 1. What is found: [`code`], [`finding`], `advice`, `harm`, `key_family`, `finding_groups`, `allowance`, `scope`, `finding_query`, `finding_collector`.
+//! 2. What comes in: `journal_line`, `command_text`, `reply_value`, `known_nodes`.
 //! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
 //! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
@@ -17,6 +17,7 @@
 //!
 //! Begin with [`Auditor::process_line`].
 
+mod advice;
 mod allowance;
 mod apply_effect;
 mod audit_failure;
@@ -28,6 +29,7 @@ mod client_process;
 mod client_state;
 mod code;
 mod command_effects;
+mod command_text;
 mod cross_slot;
 mod data_use;
 mod declared_locks;
@@ -38,15 +40,18 @@ mod effect_order;
 mod explanation;
 mod finding;
 mod finding_collector;
+mod finding_groups;
 mod finding_json;
 mod finding_query;
 mod front_clocks;
 mod fronts;
+mod harm;
 mod intended_locks;
 mod journal_line;
 mod journals;
 mod judgement;
 mod kept_value;
+mod key_family;
 mod key_transfer;
 mod key_versions;
 mod known_lock;
@@ -84,14 +89,16 @@ pub use auditor::Auditor;
 pub use client_identity::ClientIdentity;
 pub use client_process::ClientProcess;
 pub use code::{Code, Severity};
-pub(crate) use explanation::{groups, notation};
+pub(crate) use explanation::{Doubts, groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
+pub(crate) use finding_groups::grouped;
 pub use finding_query::FindingQuery;
 pub use front_clocks::ClockOffset;
 pub use fronts::{FrontLine, MergedFronts, merged_fronts};
 pub use journal_line::{JournalLine, plausible};
 pub use journals::{audit, audit_fronts, auditor};
 pub use judgement::Judgement;
+pub(crate) use key_family::key_glob;
 pub use known_lock::{EndedHold, KnownLock, LockHolder, LockWaiter};
 pub use live_audit::LiveAudit;
 pub use live_state::{AuditConclusion, AuditedServer};

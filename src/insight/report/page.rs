@@ -3,13 +3,15 @@
 //! The contents of journals stand in it as JSON, and the page's script shows them as text. The content security policy
 //! permits that script alone, by its hash.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::caption::caption;
 use super::readable::{clipped, line, readable, reply, visible};
 use super::report_data::{AxisPoint, ClientSpan, KeyPresence, Moment, PlacedFinding, ReportData, seq_of, times_of};
-use crate::insight::audit::{HoldEnd, Severity, SpanKind};
+use crate::insight::audit::{Doubts, HoldEnd, Severity, SpanKind, key_glob};
 use crate::powers::{Child, Entry, Item, Outcome};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -34,6 +36,8 @@ struct Data<'a> {
     stretches: Vec<StretchData<'a>>,
     stays: Vec<StayData>,
     findings: Vec<FindingData<'a>>,
+    /// What each code means, in Markdown.
+    codes: BTreeMap<&'static str, &'static str>,
 }
 
 #[derive(Serialize)]
@@ -113,6 +117,8 @@ struct StayData {
     client: Option<usize>,
     from: Three,
     until: Option<Three>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    end: &'static str,
 }
 
 #[derive(Serialize)]
@@ -123,6 +129,11 @@ struct FindingData<'a> {
     caption: &'static str,
     instead: &'static str,
     more: String,
+    first: usize,
+    keys: String,
+    question: &'static str,
+    ask: Option<String>,
+    deny: String,
     sentence: String,
     times: u64,
     server: u16,
@@ -205,6 +216,12 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
         stretches: data.stretches.iter().map(stretch).collect(),
         stays: data.stays.iter().map(stay).collect(),
         findings: data.found.iter().map(finding).collect(),
+        codes: data
+            .found
+            .iter()
+            .map(|found| found.finding.code)
+            .map(|code| (code.name(), code.explanation()))
+            .collect(),
     }
 }
 
@@ -290,18 +307,30 @@ fn stretch(stretch: &ClientSpan) -> StretchData<'_> {
 }
 
 fn stay(stay: &KeyPresence) -> StayData {
-    StayData { lock: stay.lock, client: stay.client, from: three(stay.from), until: stay.until.map(three) }
+    StayData {
+        lock: stay.lock,
+        client: stay.client,
+        from: three(stay.from),
+        until: stay.until.map(three),
+        end: stay.end,
+    }
 }
 
 fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
     let finding = found.finding;
+    let Doubts { question, ask, deny } = finding.doubts();
     FindingData {
         code: finding.code.name(),
         severity: finding.severity.name(),
         title: finding.code.title(),
         caption: caption(finding.code),
-        instead: finding.code.instead(),
+        instead: finding.instead(),
         more: finding.docs(),
+        first: found.first,
+        keys: readable(&key_glob(&finding.key)),
+        question,
+        ask: ask.map(|ask| visible(&ask)),
+        deny: visible(&deny),
         sentence: visible(&finding.sentence),
         times: finding.times,
         server: finding.server,

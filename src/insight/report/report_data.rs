@@ -7,7 +7,7 @@ use super::Journals;
 use super::readable::{readable, visible};
 use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
-    Span, SpanKind, plausible,
+    Span, SpanKind, grouped, plausible,
 };
 use crate::powers::{Event, EventKind, Item};
 
@@ -140,6 +140,8 @@ pub struct KeyPresence {
     pub client: Option<usize>,
     pub from: AxisPoint,
     pub until: Option<AxisPoint>,
+    /// How it ended: `expired`, `deleted`, `replaced` by another value, `flushed` or `evicted`; empty if it has not.
+    pub end: &'static str,
 }
 
 /// A command or event that a finding rests on.
@@ -152,6 +154,8 @@ pub struct Proof<'a> {
 
 pub struct PlacedFinding<'a> {
     pub finding: &'a Finding,
+    /// The place in the list of the first finding that is the same mistake; its own if it is that. They follow each other.
+    pub first: usize,
     pub lock: Option<usize>,
     pub spot: AxisPoint,
     pub proofs: Vec<Proof<'a>>,
@@ -164,6 +168,7 @@ pub struct ReportData<'a> {
     pub moments: Vec<Moment<'a>>,
     pub stretches: Vec<ClientSpan>,
     pub stays: Vec<KeyPresence>,
+    /// By harm, and then by time.
     pub found: Vec<PlacedFinding<'a>>,
     /// The number of commands in the journals, and of the moments, locks and findings that were left out.
     pub commands: usize,
@@ -235,7 +240,13 @@ impl<'a> ReportData<'a> {
         data.note_clients();
         data.note_spans(spans, &lock_at, &done);
         data.note_stays(&done);
-        data.found = findings.iter().map(|finding| data.found_of(finding, &lock_at)).collect();
+        for group in grouped(findings, |finding| (finding.as_ref(), ())) {
+            let first = data.found.len();
+            for finding in group.findings {
+                let found = data.found_of(finding, &lock_at, first);
+                data.found.push(found);
+            }
+        }
         data.note_unnoticed(&done);
         data
     }
@@ -409,7 +420,7 @@ impl<'a> ReportData<'a> {
                 let spot = self.spot(*moment);
                 now = now.and_then(|(stay, since, deadline)| match self.passing(since, *moment, deadline) {
                     Some(until) => {
-                        self.stays.push(KeyPresence { until: Some(until), ..stay });
+                        self.stays.push(KeyPresence { until: Some(until), end: "expired", ..stay });
                         None
                     }
                     None => Some((stay, since, deadline)),
@@ -419,17 +430,19 @@ impl<'a> ReportData<'a> {
                     Some((stay, ..)) if access.is_there && !is_set => Some((stay, *moment, access.deadline)),
                     before => {
                         if let Some((stay, ..)) = before {
-                            self.stays.push(KeyPresence { until: Some(spot), ..stay });
+                            let end = end_by(access);
+                            self.stays.push(KeyPresence { until: Some(spot), end, ..stay });
                         }
                         let client = self.moments[*moment].client.filter(|_| is_set);
-                        let stay = KeyPresence { lock, client, from: spot, until: None };
+                        let stay = KeyPresence { lock, client, from: spot, until: None, end: "" };
                         access.is_there.then_some((stay, *moment, access.deadline))
                     }
                 };
             }
             if let Some((stay, since, deadline)) = now {
                 let until = self.passing(since, self.moments.len() - 1, deadline);
-                self.stays.push(KeyPresence { until, ..stay });
+                let end = if until.is_some() { "expired" } else { "" };
+                self.stays.push(KeyPresence { until, end, ..stay });
             }
         }
     }
@@ -447,7 +460,7 @@ impl<'a> ReportData<'a> {
         Some(AxisPoint { order: spot.order - 0.5, at, real: spot.real.saturating_sub(spot.at - at) })
     }
 
-    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<LockId>, usize>) -> PlacedFinding<'a> {
+    fn found_of(&self, finding: &'a Finding, locks: &HashMap<Arc<LockId>, usize>, first: usize) -> PlacedFinding<'a> {
         let proofs: Vec<Proof<'_>> = finding
             .evidence
             .iter()
@@ -463,7 +476,7 @@ impl<'a> ReportData<'a> {
             (None, None) => AxisPoint { order: 0.0, at: finding.at, real: finding.at },
         };
         let id = LockId { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
-        PlacedFinding { finding, lock: locks.get(&id).copied(), spot, proofs }
+        PlacedFinding { finding, first, lock: locks.get(&id).copied(), spot, proofs }
     }
 
     /// Notes how long holders went on after their lock had expired: until they tried to release or extend it, or until
@@ -512,6 +525,23 @@ impl<'a> ReportData<'a> {
 }
 
 /// The accesses between two points in the order.
+/// How a command ended the presence of a key.
+fn end_by(access: &LockAccess) -> &'static str {
+    match access.kind {
+        _ if access.is_there => "replaced",
+        LockAccessKind::Flushed => "flushed",
+        LockAccessKind::Evicted => "evicted",
+        LockAccessKind::Read
+        | LockAccessKind::Missed
+        | LockAccessKind::Extended
+        | LockAccessKind::Unknown
+        | LockAccessKind::Set
+        | LockAccessKind::Refused
+        | LockAccessKind::Removed
+        | LockAccessKind::Took => "deleted",
+    }
+}
+
 fn between<'s, 'd>(accesses: &'s [(usize, &'d LockAccess)], from: f64, until: f64) -> &'s [(usize, &'d LockAccess)] {
     let first = accesses.partition_point(|(moment, _)| (*moment as f64) < from);
     let behind = accesses.partition_point(|(moment, _)| *moment as f64 <= until);

@@ -5,7 +5,7 @@ use super::readable::{clipped, readable, visible};
 use super::report_data::{PlacedFinding, ReportData};
 use crate::base::terminal::{Ink, wrap};
 use crate::base::text::counted;
-use crate::insight::audit::Severity;
+use crate::insight::audit::{Doubts, Severity, key_glob};
 
 /// The greatest width of the text.
 pub const WIDTH: usize = 100;
@@ -25,8 +25,9 @@ pub fn symbol(severity: Severity) -> &'static str {
 pub fn text(data: &ReportData<'_>, is_coloured: bool) -> String {
     let ink = Ink(is_coloured);
     let mut lines = vec![ink.bold(&summary(data)), String::new()];
-    for (number, found) in data.found.iter().enumerate() {
-        tell(number + 1, found, ink, &mut lines);
+    for (number, found) in data.found.iter().enumerate().filter(|(number, found)| found.first == *number) {
+        let same: Vec<&PlacedFinding<'_>> = data.found.iter().filter(|other| other.first == number).collect();
+        tell(number + 1, found, &same, ink, &mut lines);
         lines.push(String::new());
     }
     if data.unlisted > 0 {
@@ -82,7 +83,7 @@ fn summary(data: &ReportData<'_>) -> String {
     )
 }
 
-fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<String>) {
+fn tell(number: usize, found: &PlacedFinding<'_>, same: &[&PlacedFinding<'_>], ink: Ink, lines: &mut Vec<String>) {
     let finding = found.finding;
     let severity = finding.severity;
     let head = format!("{} {} {number}", symbol(severity), severity.name());
@@ -111,14 +112,29 @@ fn tell(number: usize, found: &PlacedFinding<'_>, ink: Ink, lines: &mut Vec<Stri
         let shown = format!("  {seq:>6}  {:widest$}  {told}", who(proof));
         lines.push(clipped(&shown, WIDTH));
     }
-    if finding.times > 1 {
-        lines.push(format!("  Seen {} times.", finding.times));
+    let times: u64 = same.iter().map(|found| found.finding.times).sum();
+    if times > 1 {
+        let others = match same.len() {
+            1 => String::new(),
+            count => {
+                let keys = clipped(&readable(&key_glob(&finding.key)), 40);
+                format!(
+                    ", in {} ({number} to {}) about {keys}; this is the first",
+                    counted(count, "finding"),
+                    number + count - 1
+                )
+            }
+        };
+        lines.extend(indented(&format!("Seen {times} times{others}.")));
     }
     match &finding.allowed {
         Some(reason) => lines.extend(indented(&format!("Allowed: {}", visible(reason)))),
         None => {
-            lines.extend(indented(&format!("Instead: {}", finding.code.instead())));
+            lines.extend(indented(&format!("Instead: {}", finding.instead())));
             lines.push(format!("  More: {}", ink.code(&finding.docs())));
+            let Doubts { question, ask, deny } = finding.doubts();
+            let ask = ask.map(|ask| format!("; why: {ask}")).unwrap_or_default();
+            lines.extend(indented(&visible(&format!("{question} {deny}{ask}"))));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::phrase::lock_place;
 use super::text::report;
-use super::world::{WorldFindings, all, fails};
+use super::world::{WorldFindings, all, by_harm, fails};
 use crate::base::text::is_unprintable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::Finding;
@@ -74,7 +74,7 @@ impl Suite {
     fn put(&mut self, class: &str, name: &str, own: &[WorldFindings], level: Severity) {
         self.tests += 1;
         let cases = &mut self.cases;
-        let failing: Vec<_> = all(own).filter(|(_, finding)| fails(finding, level)).collect();
+        let failing: Vec<_> = by_harm(own).into_iter().filter(|(_, finding)| fails(finding, level)).collect();
         let is_silent = all(own).next().is_none();
         let is_allowed = !is_silent && all(own).all(|(_, finding)| finding.allowed.is_some());
         let name = escaped(name);

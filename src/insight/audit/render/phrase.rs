@@ -1,8 +1,11 @@
 //! Phrases that several formats share: places, keys, times, and text without control characters.
 
+use std::sync::Arc;
+
 use crate::base::log::civil;
 use crate::base::text::{printable, time_of_day, utf8_or_escaped};
 use crate::insight::audit::finding::{Evidence, Finding};
+use crate::insight::audit::finding_groups::FindingGroup;
 
 /// The place of a finding's lock: "lock `a`, database 1, server 2, space `b`", without the defaults.
 pub fn lock_place(space: &str, finding: &Finding) -> String {
@@ -37,6 +40,20 @@ pub fn evidence_line(evidence: &Evidence) -> String {
     }
 }
 
+/// How often a mistake was made: "12 times, under 9 keys like `lock:order:*`; this is the first"; `None` for once.
+pub fn repeated<S>(group: &FindingGroup<(S, &Arc<Finding>)>) -> Option<String> {
+    let times = group.times(|(_, finding)| finding);
+    let mut keys: Vec<&[u8]> = group.findings.iter().map(|(_, finding)| &*finding.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let like = match keys.len() {
+        1 => String::new(),
+        count => format!(", under {count} keys like `{}`", readable(&group.keys)),
+    };
+    let which = if group.findings.len() > 1 { "; this is the first" } else { "" };
+    (times > 1).then(|| format!("{times} times{like}{which}"))
+}
+
 /// A key as text. Bytes that are no UTF-8 are escaped, so that no two keys look alike.
 pub fn readable(key: &[u8]) -> String {
     printable(&utf8_or_escaped(key)).into_owned()
@@ -50,8 +67,6 @@ pub fn date_and_time(micros: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::insight::audit::finding::JournalRef;
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::phrase::{date_and_time, evidence_line, lock_place, readable};
-use super::world::{WorldFindings, all};
+use super::world::{WorldFindings, by_harm};
 use crate::base::text::printable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::{Finding, JournalRef};
@@ -20,7 +20,8 @@ pub struct Artifact {
 /// server, number and real time.
 pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) -> Option<Artifact>) -> String {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
-    let results: Vec<Value> = all(worlds).map(|(space, finding)| result(space, finding, &artifact)).collect();
+    let results: Vec<Value> =
+        by_harm(worlds).into_iter().map(|(space, finding)| result(space, finding, &artifact)).collect();
     let missed: u64 = worlds.iter().map(|world| world.missed).sum();
     let unlisted: u64 = worlds.iter().map(|world| world.unlisted).sum();
     let mut notices = Vec::new();
@@ -105,7 +106,7 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
         "ruleId": finding.code.name(),
         "ruleIndex": rule,
         "level": level(finding.severity),
-        "message": { "text": told(space, finding) },
+        "message": { "text": format!("{} {}", told(space, finding), finding.instead()) },
         "locations": [location(space, finding, (finding.server, finding.seq, real), artifact)],
         "occurrenceCount": finding.times.min(i32::MAX as u64),
         "partialFingerprints": { "findingAndLock/v1": fingerprint(space, finding) },

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::phrase::{evidence_line, lock_place};
+use super::phrase::{evidence_line, lock_place, repeated};
 use super::world::{WorldFindings, all};
 use crate::base::terminal::{Ink, wrap};
 use crate::base::text::{counted, printable, time_of_day};
 use crate::insight::audit::code::{Code, Severity};
+use crate::insight::audit::explanation::Doubts;
 use crate::insight::audit::finding::Finding;
+use crate::insight::audit::finding_groups::{FindingGroup, grouped};
 
 /// How many findings with the same code are described in full, each for another family of keys, and how many of the
 /// rest are named.
@@ -31,21 +33,24 @@ pub fn report(worlds: &[WorldFindings]) -> String {
 pub fn report_for_terminal(worlds: &[WorldFindings], ink: Ink, width: usize) -> String {
     let mut text = Text { ink, width, lines: String::new() };
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
-    let mut told: HashMap<Code, HashSet<&[u8]>> = HashMap::new();
-    let mut rest: Vec<(&str, &Finding)> = Vec::new();
-    for group in grouped(&open) {
-        let mut is_named = false;
-        for (space, finding) in group {
+    let mut told: HashMap<Code, HashSet<Vec<u8>>> = HashMap::new();
+    let mut rest: Vec<Placed<'_>> = Vec::new();
+    for groups in by_lock(grouped(open, |(space, finding)| (finding.as_ref(), *space))) {
+        let mut named: Option<Placed<'_>> = None;
+        for group in groups {
+            let Some(&(space, finding)) = group.findings.first() else { continue };
             let kinds = told.entry(finding.code).or_default();
-            if kinds.len() >= MAX_DESCRIBED || !kinds.insert(key_family(&finding.key)) {
-                rest.push((space, finding));
+            if kinds.len() >= MAX_DESCRIBED || !kinds.insert(key_family(&group.keys).to_vec()) {
+                rest.extend(group.findings);
                 continue;
             }
-            if !is_named {
+            if named.replace((space, finding)).is_none() {
                 text.put("", &ink.bold(&lock_place(space, finding)));
-                is_named = true;
             }
-            text.describe(finding);
+            text.describe(finding, repeated(&group));
+        }
+        if let Some((_, finding)) = named {
+            text.tell_doubts(finding);
         }
     }
     text.name_rest(&rest);
@@ -56,6 +61,9 @@ pub fn report_for_terminal(worlds: &[WorldFindings], ink: Ink, width: usize) -> 
     }
     text.lines
 }
+
+/// A finding with its space.
+type Placed<'a> = (&'a str, &'a Arc<Finding>);
 
 /// One line with the number of findings and locks.
 pub fn summary_line(worlds: &[WorldFindings]) -> String {
@@ -72,7 +80,8 @@ pub fn summary_line(worlds: &[WorldFindings]) -> String {
             _ => format!("no lock was misused ({watched})"),
         };
     }
-    format!("{} in {} ({watched})", severities(&open), counted(grouped(&open).len() as u64, "lock"))
+    let locks: HashSet<_> = open.iter().map(|placed| lock_of(placed)).collect();
+    format!("{} in {} ({watched})", severities(&open), counted(locks.len() as u64, "lock"))
 }
 
 /// "2 errors and 1 warning".
@@ -88,24 +97,24 @@ fn severities(findings: &[(&str, &Arc<Finding>)]) -> String {
     }
 }
 
-/// Groups findings by lock, the worst first, among locks and within each.
-fn grouped<'a>(findings: &[(&'a str, &'a Arc<Finding>)]) -> Vec<Vec<(&'a str, &'a Finding)>> {
-    let mut groups: Vec<Vec<(&str, &Finding)>> = Vec::new();
-    let mut known: HashMap<(&str, u16, u32, &[u8]), usize> = HashMap::new();
-    for (space, finding) in findings {
-        let lock = (*space, finding.server, finding.db, &*finding.key);
-        let group = *known.entry(lock).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
+/// Puts the mistakes about one lock side by side, where the worst of them stands.
+fn by_lock<'a>(groups: Vec<FindingGroup<Placed<'a>>>) -> Vec<Vec<FindingGroup<Placed<'a>>>> {
+    let mut locks: Vec<Vec<FindingGroup<Placed<'a>>>> = Vec::new();
+    let mut known = HashMap::new();
+    for group in groups {
+        let Some(lock) = group.findings.first().map(lock_of) else { continue };
+        let place = *known.entry(lock).or_insert_with(|| {
+            locks.push(Vec::new());
+            locks.len() - 1
         });
-        groups[group].push((space, finding));
+        locks[place].push(group);
     }
-    let badness = |finding: &Finding| std::cmp::Reverse(finding.severity);
-    for group in &mut groups {
-        group.sort_by_key(|(_, finding)| (badness(finding), finding.seq));
-    }
-    groups.sort_by_key(|group| group.first().map(|(_, finding)| badness(finding)));
-    groups
+    locks
+}
+
+/// The lock that a finding is about.
+fn lock_of<'a>((space, finding): &Placed<'a>) -> (&'a str, u16, u32, &'a [u8]) {
+    (space, finding.server, finding.db, &finding.key)
 }
 
 /// The common part of keys that differ in a number or a name at the end. Such locks share their mistakes.
@@ -129,11 +138,11 @@ struct Text {
 
 impl Text {
     /// A finding in full.
-    fn describe(&mut self, finding: &Finding) {
+    fn describe(&mut self, finding: &Finding, repeated: Option<String>) {
         let ink = self.ink;
         let code = finding.code.name();
         let head = finding.severity.inked(ink, &format!("{} {code}:", finding.severity.name()));
-        let times = if finding.times > 1 { format!(" ({} times)", finding.times) } else { String::new() };
+        let times = repeated.map(|repeated| format!(" ({repeated})")).unwrap_or_default();
         self.put("  ", &format!("{head} {}{times}", printable(&finding.sentence)));
         let places: Vec<String> = finding.evidence.iter().map(|evidence| format!("#{}", evidence.source.seq)).collect();
         let width = places.iter().map(String::len).max().unwrap_or(0);
@@ -144,12 +153,20 @@ impl Text {
         if let Some(mark) = &finding.mark {
             self.put("    ", &format!("{} {}", ink.bold("mark:"), printable(mark)));
         }
-        self.put("    ", &format!("{} {}", ink.bold("instead:"), finding.code.instead()));
+        self.put("    ", &format!("{} {}", ink.bold("instead:"), finding.instead()));
         self.put("    ", &format!("{} {}", ink.bold("more:"), ink.code(&finding.docs())));
     }
 
+    /// How to ask why a key is taken for a lock, and to say that it is none.
+    fn tell_doubts(&mut self, finding: &Finding) {
+        let ink = self.ink;
+        let Doubts { question, ask, deny } = finding.doubts();
+        let ask = ask.map(|ask| format!("; why: {}", ink.code(&ask))).unwrap_or_default();
+        self.put("  ", &format!("{} {}{ask}", ink.bold(question), ink.code(&deny)));
+    }
+
     /// Names the findings that are not described, in a line for each code.
-    fn name_rest(&mut self, rest: &[(&str, &Finding)]) {
+    fn name_rest(&mut self, rest: &[Placed<'_>]) {
         let mut codes: Vec<Code> = rest.iter().map(|(_, finding)| finding.code).collect();
         codes.sort();
         codes.dedup();

@@ -34,7 +34,14 @@ pub fn fails(finding: &Finding, level: Severity) -> bool {
     finding.allowed.is_none() && finding.severity >= level
 }
 
-/// All findings of some worlds, each with its space.
+/// All findings of some worlds, each with its space, by harm and then by time.
+pub fn by_harm(worlds: &[WorldFindings]) -> Vec<(&str, &Arc<Finding>)> {
+    let mut findings: Vec<_> = all(worlds).collect();
+    findings.sort_by_key(|(_, finding)| finding.harm());
+    findings
+}
+
+/// All findings of some worlds, each with its space, in the order in which they were found.
 pub fn all(worlds: &[WorldFindings]) -> impl Iterator<Item = (&str, &Arc<Finding>)> {
     worlds.iter().flat_map(|world| world.findings.iter().map(|finding| (world.space.as_str(), finding)))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::base::duration::spell_duration;
+use crate::insight::audit::advice::RENEWED;
 use crate::insight::audit::finding::Evidence;
 use crate::insight::audit::lock::{Hold, Lock};
 
@@ -35,6 +36,7 @@ pub fn acquisition(hold: &Hold) -> Evidence {
             let millis = deadline.saturating_sub(hold.acquired.at.div_euclid(1000));
             hold.acquired.shows(format!("took the lock for {millis} ms{told}"))
         }
+        None if hold.extended.is_some() => hold.acquired.shows(format!("took the lock{told}{RENEWED}")),
         None => hold.acquired.shows(format!("took the lock{told}")),
     }
 }

@@ -1,0 +1,54 @@
+//! A command as evidence shows it. Of a script or a transaction that is what it ran: the digest of a script tells nobody anything.
+
+use super::journal_line::JournalLine;
+use crate::powers::short_line;
+
+/// How many of the commands inside are shown, and how long each may be.
+const MAX_INSIDE: usize = 4;
+const MAX_INSIDE_LENGTH: usize = 60;
+/// How much of a script's text or digest is shown.
+const MAX_SCRIPT: usize = 24;
+
+/// A command on one line, cut off if it is long: `EVALSHA 2c1a... 1 lock:a token (ran GET lock:a; DEL lock:a)`.
+pub fn command_text(line: &JournalLine<'_>) -> String {
+    let Some((name, rest)) = line.words.split_first() else { return String::new() };
+    if !runs_others(name) {
+        return short_line(&line.words);
+    }
+    let mut text = match rest.split_first() {
+        Some((script, rest)) if script.len() > MAX_SCRIPT => {
+            let shown = [&script[..MAX_SCRIPT], b"..."].concat();
+            let words: Vec<&[u8]> = [*name, &shown].into_iter().chain(rest.iter().copied()).collect();
+            short_line(&words)
+        }
+        _ => short_line(&line.words),
+    };
+    line.with_nested(|nested| {
+        let own = nested.iter().filter(|command| command.depth == 1);
+        for (number, command) in own.take(MAX_INSIDE + 1).enumerate() {
+            text.push_str(if number == 0 { " (ran " } else { "; " });
+            match number {
+                MAX_INSIDE => text.push_str("..."),
+                _ => text.push_str(&clipped(short_line(&command.words))),
+            }
+        }
+        if !nested.is_empty() {
+            text.push(')');
+        }
+    });
+    text
+}
+
+/// Whether a command is a script or a transaction.
+fn runs_others(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 7] = [b"EVAL", b"EVALSHA", b"EVAL_RO", b"EVALSHA_RO", b"FCALL", b"FCALL_RO", b"EXEC"];
+    name.first().is_some_and(|first| b"eEfF".contains(first))
+        && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+fn clipped(text: String) -> String {
+    match text.char_indices().nth(MAX_INSIDE_LENGTH) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
