@@ -309,6 +309,7 @@ fn described(finding: &Finding) -> Reply<'static> {
         (text("sentence"), text(finding.sentence.as_str())),
         (text("instead"), text(finding.instead())),
         (text("docs"), text(finding.docs())),
+        (text("why"), text(finding.why())),
         (text("times"), count(finding.times)),
         (text("seq"), count(finding.seq)),
         (text("last-seq"), count(finding.last_seq)),

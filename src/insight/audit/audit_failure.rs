@@ -4,8 +4,10 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::code::Code;
 use super::finding::{Evidence, Finding};
 use crate::base::duration::spell_duration;
+use crate::base::text::utf8_or_escaped;
 
 /// The findings that are not allowed. `Display` shows for each what is wrong, the commands that prove it, and what to
 /// do instead.
@@ -46,6 +48,13 @@ impl Display for Finding {
             writeln!(f, "     #{} +{} {client}{} -- {what}", source.seq, spell_duration(after), source.line)?;
         }
         writeln!(f, "   instead: {}", self.instead())?;
-        writeln!(f, "   more: {}", self.docs())
+        writeln!(f, "   more: {}", self.docs())?;
+        let key = utf8_or_escaped(&self.key);
+        match self.code {
+            Code::LostUpdate | Code::CrossSlot => {
+                writeln!(f, "   meant? audit.allow(Code::{:?}, {key:?}, \"why\")", self.code)
+            }
+            _ => writeln!(f, "   no lock? .not_locks({key:?}) of the builder; why: audit.why({key:?})"),
+        }
     }
 }

@@ -93,6 +93,13 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// The command that asks a running server why the key is taken for a lock, or not: `REDOUBLE LOCKS WHY lock:a`.
+    pub fn why(&self) -> String {
+        format!("REDOUBLE LOCKS WHY {}", word(&utf8_or_escaped(&self.key)))
+    }
+}
+
 /// A word of a shell's command line.
 fn word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_:./,@%+=".contains(letter);

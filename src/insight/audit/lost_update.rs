@@ -651,7 +651,8 @@ impl LostUpdates {
             AuditState::source_of(line, &client).shows("wrote it unwatched: the other write is lost"),
         ];
         let sentence = format!(
-            "two tasks shared the connection of {}: the EXEC of one ended the watch of both, and `{}` was overwritten",
+            "Two tasks shared the connection of {}: the EXEC of one ended the watch of both, and what it had written to `{}` was \
+             overwritten and is lost",
             client.display_name(),
             String::from_utf8_lossy(overwrite.key),
         );
@@ -703,12 +704,17 @@ impl LostUpdates {
             Dependence::Unseen | Dependence::Time => ", and had read it before",
         };
         evidence.push(source.shows(format!("wrote it{from}")));
+        let basis = match overwrite.dependence {
+            Dependence::NothingRead => "it had found nothing there before",
+            Dependence::Number | Dependence::Text | Dependence::Same => "it wrote from what it had read before",
+            Dependence::Unseen | Dependence::Time => "it had read it before",
+        };
         let over = match self.party(&read.moment).filter(|reader| !reader.client.is_same_connection(client)) {
             Some(reader) => format!(" (it had read it as {})", reader.client.display_name()),
             None => String::new(),
         };
         let sentence = format!(
-            "{} wrote {what}{from}{over}, and {} had written it in between{why}",
+            "{} overwrote what {} had written to {what} in between, which is lost: {basis}{over}{why}",
             client.display_name(),
             other.client.display_name(),
         );

@@ -172,7 +172,8 @@ impl Occupancy {
         });
         if let Some((looked, came)) = newcomer {
             let sentence = format!(
-                "counted who is in {{key}} and added itself in a second step, when {} had come in between",
+                "counted who is in {{key}} and added itself in a second step, when {} had come in between: more may be in than there \
+                 is room for",
                 came.display_name()
             );
             let evidence = vec![
@@ -254,7 +255,7 @@ impl Occupancy {
         });
         if let Some(other) = other {
             let sentence = format!(
-                "found {{key}} free and took it in a second step, when {} had taken it in between",
+                "found {{key}} free and took it in a second step, when {} had taken it in between: both count on it",
                 other.client.display_name()
             );
             let evidence =
@@ -319,12 +320,16 @@ impl Occupancy {
         let mistake = match (own, refusal) {
             (Some(own), _) => Some((
                 Code::ForeignRelease,
-                format!("gave back {{key}}, which {holder} had taken since: its own was lost"),
+                format!(
+                    "gave back {{key}}, which {holder} had taken since, so that another one can come in beside it: its own was lost"
+                ),
                 own.taken.shows("took the lock before"),
             )),
             (None, Some(refusal)) => Some((
                 Code::BlindDelete,
-                format!("gave back {{key}}, which had been refused to it and which {holder} held"),
+                format!(
+                    "gave back {{key}}, which had been refused to it and which {holder} held: another one can come in beside it"
+                ),
                 refusal.source.shows("was refused"),
             )),
             (None, None) => None,

@@ -15,6 +15,11 @@ pub fn audited(journals: &Journals) -> Auditor {
     audit(journals.clone(), auditor(Scope { off, ..Scope::default() }, command_table()).with_timeline())
 }
 
+/// The same by all rules.
+pub fn audited_by_all(journals: &Journals) -> Auditor {
+    audit(journals.clone(), auditor(Scope::default(), command_table()).with_timeline())
+}
+
 /// The race of the documented pattern, by real clients: C3 has died, C1 and C2 find its lock stale, both delete it and
 /// both take it.
 pub fn race() -> Journals {
@@ -111,6 +116,43 @@ pub fn long(count: u64) -> Journals {
             are_children_unknown: false,
         })));
     }
+    vec![(1, items)]
+}
+
+/// So many commands on locks whose names have random parts: clients with short and long names delete and overwrite each other's
+/// locks, at times that are microseconds and minutes apart. Many findings, of many kinds.
+pub fn crowded(count: u64) -> Journals {
+    const NAMES: [&str; 5] =
+        ["w", "importer-1", "", "a-worker-whose-name-nobody-has-ever-shortened-at-all", "two words"];
+    let mut dice = Dice::new(11);
+    let mut held = [false; 4];
+    let mut at = 1_700_000_000_000_000_u64;
+    let mut lines = Vec::new();
+    for seq in 1..=count {
+        at += [3, 40, 900, 70_000, 20_000_000][dice.below(5)];
+        let client = dice.below(9);
+        let lock = dice.below(held.len());
+        let key = format!("lock:order:{:08x}", (lock as u64 + 1) * 0x9e37_79b9 % 0xffff_fffb);
+        let (command, raw) = match dice.below(4) {
+            0 | 1 if !held[lock] => {
+                held[lock] = true;
+                (format!(r#"["SET","{key}","token-{seq}","NX","PX","90000000"]"#), "+OK")
+            }
+            0 | 1 => (format!(r#"["SET","{key}","token-{seq}","NX","PX","90000000"]"#), "$-1"),
+            2 => (format!(r#"["DEL","{key}"]"#), if std::mem::take(&mut held[lock]) { ":1" } else { ":0" }),
+            _ => {
+                held[lock] = true;
+                (format!(r#"["SET","{key}","token-{seq}","PX","90000000"]"#), "+OK")
+            }
+        };
+        let name = NAMES[client % NAMES.len()];
+        lines.push(format!(
+            r#"{{"seq":{seq},"time_us":{at},"client":{},"name":"{name}","command":{command},"raw":"{raw}\r\n"}}"#,
+            client + 1
+        ));
+    }
+    let mut items = Vec::new();
+    read_journal(lines.join("\n").as_bytes(), |item| items.push(item)).expect("lines of a journal");
     vec![(1, items)]
 }
 

@@ -35,7 +35,7 @@ fn the_page_has_all_that_happened_and_all_that_was_found() {
     assert_eq!(found.code, Code::TwoHolders);
     assert_eq!(finding["sentence"], found.sentence.as_str());
     assert_eq!((finding["code"].as_str(), finding["severity"].as_str()), (Some("two-holders"), Some("error")));
-    assert_eq!(finding["instead"], Code::TwoHolders.instead());
+    assert_eq!(finding["instead"], found.instead());
     let steps: Vec<_> =
         finding["evidence"].as_array().unwrap().iter().map(|step| step["what"].as_str().unwrap()).collect();
     let told: Vec<_> = found.evidence.iter().map(|shown| shown.what.as_str()).collect();

@@ -3,7 +3,7 @@
 use redouble::internals::report_html;
 
 use super::browser::Page;
-use super::journals::{Journals, audited, hostile, long, race};
+use super::journals::{Journals, audited, audited_by_all, crowded, hostile, long, race};
 
 const WIDE: (u32, u32) = (1400, 900);
 
@@ -212,4 +212,81 @@ fn nothing_that_strangers_send_comes_alive() {
     page.ask("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')");
     page.settle();
     assert_eq!(page.text("typeof window.hacked"), "undefined");
+}
+
+/// What lies where it should not: flags on one another or beside the picture, labels that leave it or are cut off, names that are
+/// not whole, findings that no flag stands for.
+const MISPLACED: &str = r#"(() => {
+  const { width, gutter } = report.size();
+  const wrong = [];
+  const flags = report.hits().filter((hit) => hit.finding !== undefined);
+  flags.forEach(({ box: [left, top, right, bottom], numbers }, at) => {
+    if (left < gutter || right > width) wrong.push(`flag ${numbers} from ${left} to ${right}`);
+    for (const other of flags.slice(at + 1)) {
+      const [l, t, r, b] = other.box;
+      if (left < r && l < right && top < b && t < bottom) wrong.push(`flags ${numbers} and ${other.numbers}`);
+    }
+  });
+  for (const { text, left, right, y } of report.labels()) {
+    if (text.endsWith('\u2026')) wrong.push(`cut: ${text}`);
+    if (left < gutter || right > width + 1) wrong.push(`label ${text} from ${left} to ${right}`);
+  }
+  for (const row of report.rows().filter(({ names }) => names)) {
+    const { name, process, id } = report.data.clients[row.client];
+    const whole = row.names.join('').replaceAll(' ', '');
+    if (!whole.startsWith((name || process || `client ${id}`).replaceAll(' ', ''))) wrong.push(`name ${whole}`);
+  }
+  const [top, bottom] = [document.getElementById('stage').scrollTop, document.getElementById('stage').clientHeight];
+  const shown = new Set(flags.flatMap(({ numbers }) => numbers));
+  for (const row of report.rows().filter(({ type, y }) => type === 'captions' && y > top && y + 120 < top + bottom)) {
+    for (const number of row.found) {
+      const x = report.place(report.data.findings[number].spot);
+      if (x > gutter && x < width && !shown.has(number)) wrong.push(`no flag for ${number}`);
+    }
+  }
+  return wrong.slice(0, 5).join('; ');
+})()"#;
+
+#[test]
+fn no_flag_lies_on_another_one_and_no_label_is_cut_off_at_any_width() {
+    for journals in [race(), hostile(), crowded(400), long(3000)] {
+        for size in [(390, 844), (1280, 800), (2560, 1440)] {
+            let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), size, "light");
+            let last = page.number("report.data.findings.length - 1");
+            for finding in [-1.0, 0.0, last] {
+                page.ask(&format!("report.chooseFinding({finding})"));
+                for axis in 0..3 {
+                    page.ask(&format!("report.chooseAxis({axis})"));
+                    for step in ["report.fit()", "report.zoom(0.3)", "report.zoom(0.1)"] {
+                        page.ask(step);
+                        page.settle();
+                        let wrong = page.text(MISPLACED);
+                        assert_eq!(wrong, "", "{size:?}, finding {finding}, axis {axis}, {step}");
+                    }
+                }
+            }
+            page.assert_quiet();
+        }
+    }
+}
+
+#[test]
+fn what_did_most_harm_is_open_and_says_what_to_do_and_how_to_deny_it() {
+    let journals = crowded(60);
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    assert_eq!(page.number("report.state.finding"), 0.0);
+    let told = page.text("document.querySelector('.more').textContent");
+    assert!(told.starts_with("Instead: ") && told.contains("--not-locks") && told.contains("explain --key"), "{told}");
+    // What a finding means stands in the page itself.
+    let explained = page.text("document.querySelector('.more details').textContent");
+    assert!(explained.contains("Seen when"), "{explained}");
+    // Findings that are the same mistake have one place in the list, and all of them can be seen from there.
+    let (listed, all) = ("document.querySelectorAll('.finding').length", "report.data.findings.length");
+    assert!(page.number(listed) * 2.0 < page.number(all), "{}", page.number(listed));
+    page.ask("report.chooseFinding(report.data.findings.findIndex(({ first }, number) => first === number - 1))");
+    page.ask("document.querySelector('.more .link').click()");
+    page.ask("[...document.querySelectorAll('.more:not([hidden]) .link')].at(-1).click()");
+    assert_ne!(page.number("report.data.findings[report.state.finding].first"), page.number("report.state.finding"));
+    assert_eq!(page.text("location.hash"), page.text("`#finding-${report.state.finding + 1}`"));
+    page.assert_quiet();
 }

@@ -162,7 +162,7 @@ impl Text {
         let ink = self.ink;
         let Doubts { question, ask, deny } = finding.doubts();
         let ask = ask.map(|ask| format!("; why: {}", ink.code(&ask))).unwrap_or_default();
-        self.put("  ", &format!("{} {}{ask}", ink.bold(question), ink.code(&deny)));
+        self.put("    ", &format!("{} {}{ask}", ink.bold(question), ink.code(&deny)));
     }
 
     /// Names the findings that are not described, in a line for each code.

@@ -122,7 +122,7 @@ fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Times
         return false;
     }
     let sentence = format!(
-        "{} gave the time in {} in {}, and {} in {}",
+        "{} gave the time in {} in {}, and {} in {}: each takes the other's for long over, or for never over",
         first.display_name(),
         quoted(context.lock),
         known.name(),
@@ -157,7 +157,7 @@ fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Time
     if is_over {
         let behind = seconds(-new.by_server.max(new.by_real));
         let sentence = format!(
-            "{} took {} with a time that was over {behind} ago: its clock seems to be behind",
+            "{} took {} with a time that was over {behind} ago: its clock seems to be behind, and others take the lock for stale at once",
             new.source.display_name(),
             quoted(context.lock)
         );
@@ -258,14 +258,16 @@ fn overwritten(
         Relation::Own => return,
         Relation::Stranger(proof) => {
             evidence.extend(proof);
-            (None, format!("{actor} overwrote {key} while {holder} held it"))
+            (None, format!("{actor} overwrote {key} while {holder} held it: both count on it now"))
         }
         // GETSET on a lock has no other purpose than to take it.
-        Relation::Unknown if by_getset => (None, format!("{actor} overwrote {key} while {holder} held it")),
+        Relation::Unknown if by_getset => {
+            (None, format!("{actor} overwrote {key} while {holder} held it: both count on it now"))
+        }
         Relation::Unknown => match mistaken(context, &hold, value, read) {
             Some(proof) => {
                 evidence.push(proof);
-                (None, format!("{actor} overwrote {key} while {holder} held it"))
+                (None, format!("{actor} overwrote {key} while {holder} held it: both count on it now"))
             }
             None => {
                 let may = "they may be the same program on two connections";
@@ -298,7 +300,7 @@ fn former_of<'c>(context: &'c RuleContext<'_>, hold: &Hold, value: &[u8]) -> Opt
 fn ahead(context: &mut RuleContext<'_>, holder: &ClientIdentity, left: i64, evidence: Vec<Evidence>) {
     let severity = if left < TOLERANCE { Severity::Warning } else { Severity::Error };
     let sentence = format!(
-        "{} took {} over from {} when it had {} left by the server's clock: its clock seems to be ahead",
+        "{} took {} over from {} when it had {} left by the server's clock, and both count on it: its clock seems to be ahead",
         context.source.display_name(),
         quoted(context.lock),
         holder.display_name(),
@@ -318,7 +320,7 @@ fn deleted(context: &mut RuleContext<'_>, state: &mut ClocksState, hold: Option<
     let between = between.filter(|between| between.client.same_program(&actor) != SameProgram::Yes).cloned();
     if let Some(holder) = between.filter(|_| was_stale && read.times_taken < context.lock.times_taken) {
         let sentence = format!(
-            "{} found {} stale and deleted it, but {} had taken it anew in between",
+            "{} found {} stale and deleted it, but {} had taken it anew in between, and goes on without it",
             now.display_name(),
             quoted(context.lock),
             holder.client.display_name()

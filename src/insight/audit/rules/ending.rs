@@ -276,10 +276,12 @@ fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
         return;
     }
     let left = match hold.end() {
-        Some(end) => format!("it would have expired {} later", spelled((end - at).max(0))),
+        Some(end) => {
+            format!("it would have expired {} later, and nobody could take it before", spelled((end - at).max(0)))
+        }
         None if hold.timestamp.is_some() => "its time was not over".to_owned(),
         None if hold.is_deadline_unknown => "it may have an expiry".to_owned(),
-        None => "it has no expiry".to_owned(),
+        None => "it has no expiry, so that nobody can take it before somebody deletes it".to_owned(),
     };
     let key = key_text(context.lock);
     let sentence = format!("{} still held `{key}` at the end; {left}", hold.client.display_name());
@@ -312,7 +314,7 @@ fn evicted(context: &mut RuleContext<'_>, hold: usize) {
         None => String::new(),
     };
     let sentence = format!(
-        "The server evicted `{key}` while {} held it, because memory was full{left}",
+        "The server evicted `{key}` while {} held it, because memory was full, and anybody could take it, too{left}",
         hold.client.display_name()
     );
     let evidence = vec![hold.acquired.shows("took the lock"), context.now("made room for other keys")];
@@ -331,8 +333,12 @@ fn gone_with_all(context: &mut RuleContext<'_>, state: &mut EndingState, cause: 
 fn report_flush(context: &mut RuleContext<'_>, hold: &Hold, flush: &Flush, back: Option<Evidence>) {
     let Flush { source, cause } = flush;
     let key = key_text(context.lock);
-    let sentence =
-        format!("{} {} while {} held `{key}`", source.display_name(), cause.did(), hold.client.display_name());
+    let sentence = format!(
+        "{} {} while {} held `{key}`: from then on anybody could take it, too",
+        source.display_name(),
+        cause.did(),
+        hold.client.display_name()
+    );
     let mut evidence = vec![hold.acquired.shows("took the lock"), source.shows(cause.did())];
     evidence.extend(back);
     context.report(FindingDraft {

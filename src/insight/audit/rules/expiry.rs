@@ -66,7 +66,13 @@ fn taken(context: &mut RuleContext<'_>, state: &mut ExpiryState) {
     }
     let Some(left) = deadline.map(|deadline| deadline - context.source.at.div_euclid(1000)) else { return };
     if !(SHORTEST..=LONGEST).contains(&left) {
-        let sentence = format!("{} took {} for {}", context.source.display_name(), quoted(context.lock), length(left));
+        let sentence = format!(
+            "{} took {} for {}: {}",
+            context.source.display_name(),
+            quoted(context.lock),
+            length(left),
+            consequence(left)
+        );
         let evidence = vec![context.now(format!("took the lock for {}", length(left)))];
         odd(context, sentence, evidence, (left < 0).then_some(Severity::Error));
     }
@@ -129,8 +135,10 @@ fn extended(
         // What took the lock and deleted it says that the client has it.
         odd(context, sentence, evidence, in_one_step.then_some(Severity::Error));
     } else if left > 0 && !(SHORTEST..=LONGEST).contains(&left) {
+        let then = consequence(left);
         let left = length(left);
-        let sentence = format!("{} gave {} an expiry of {left}", context.source.display_name(), quoted(context.lock));
+        let sentence =
+            format!("{} gave {} an expiry of {left}: {then}", context.source.display_name(), quoted(context.lock));
         let evidence = vec![context.now(format!("gave the lock an expiry of {left}"))];
         odd(context, sentence, evidence, None);
     }
@@ -213,10 +221,22 @@ fn removed(context: &mut RuleContext<'_>, at: usize, severity: Severity) {
     } else {
         format!(", which {} held", hold.client.display_name())
     };
-    let sentence = format!("{} took the expiry of {} away{held}", context.source.display_name(), quoted(context.lock));
+    let sentence = format!(
+        "{} took the expiry of {} away{held}: if its holder dies now, it stays for ever",
+        context.source.display_name(),
+        quoted(context.lock)
+    );
     let evidence = vec![last.shows("gave the lock an expiry"), context.now("took it away")];
     let culprit = context.source.client;
     context.report(FindingDraft { code: Code::ExpiryRemoved, severity: Some(severity), sentence, evidence, culprit });
+}
+
+/// What an expiry that is hardly meant leads to.
+fn consequence(millis: i64) -> &'static str {
+    match millis < SHORTEST {
+        true => "it is over before any work is done",
+        false => "if its holder dies, nobody gets it for so long",
+    }
 }
 
 /// A duration in milliseconds in words.

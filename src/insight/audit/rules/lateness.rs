@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::relation::{expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying};
 use super::wording::{acquisition, granted_ttl, quoted};
+use crate::insight::audit::advice::RENEWED;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::effect::{Intent, LockShape, Precondition};
@@ -75,6 +76,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     let earliest = source.at - (source.real - source.earliest);
     let (now, actor) = (earliest.div_euclid(1000), hold.client.display_name());
     let (span, deadline) = (granted_ttl(hold), hold.deadline);
+    let renewed = hold.extended.as_ref().map(|_| format!("{RENEWED} before")).unwrap_or_default();
     state.releases += 1;
     let (Some(span), Some(deadline)) = (span, deadline) else { return };
     let left = deadline.saturating_sub(now);
@@ -83,7 +85,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     }
     state.close += 1;
     if state.shown.len() < 3 {
-        let what = format!("released it with {left} of {span} ms left");
+        let what = format!("released it with {left} of {span} ms left{renewed}");
         state.shown.push(context.now(what));
     }
     // It happens now and then to a lock that is released very often, without meaning anything.
@@ -92,7 +94,8 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     }
     let (close, releases, evidence) = (state.close, state.releases, state.shown.clone());
     let sentence = format!(
-        "{} was released with less than a tenth of its time left in {close} of {releases} times, this time by {actor}",
+        "{} was released with less than a tenth of its time left in {close} of {releases} times, this time by {actor}: a little \
+         slower, and it is lost in the middle of the work",
         quoted(context.lock)
     );
     context.report(FindingDraft { code: Code::CloseToExpiry, severity: None, sentence, evidence, culprit: 0 });
@@ -166,7 +169,11 @@ fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<
 fn report_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, code: Code, what: &str) {
     let Some(actor) = context.actor else { return };
     let after = after(context, past);
-    let sentence = format!("{} {what} {} {after}", actor.display_name(), quoted(context.lock));
+    let sentence = format!(
+        "{} {what} {} {after}: it had counted on it, and in between anybody could take it",
+        actor.display_name(),
+        quoted(context.lock)
+    );
     let evidence = vec![acquisition(&past.hold), context.now(format!("{what} it {after}"))];
     let culprit = actor.id;
     context.report(FindingDraft { code, severity: None, sentence, evidence, culprit });
@@ -201,7 +208,7 @@ fn overran(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &Past
     }
     let (times, evidence) = (state.overruns, state.overrun.clone());
     let sentence = format!(
-        "{} expired {times} times before its holders were done with it, this time under {}",
+        "{} expired {times} times before its holders were done with it, this time under {}: others can take it while they work",
         quoted(context.lock),
         past.hold.client.display_name()
     );

@@ -363,7 +363,7 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
             let is_semaphore = context.lock.shape == LockShape::Semaphore;
             let severity = if hold.is_certain && !is_semaphore { Severity::Error } else { Severity::Warning };
             let sentence = format!(
-                "{} deleted {} while {} {} it",
+                "{} deleted {} while {} {} it: from then on anybody could take it, too",
                 actor.display_name(),
                 quoted(context.lock),
                 hold.client.display_name(),
@@ -403,7 +403,7 @@ fn foreign_release(context: &mut RuleContext<'_>, hold: &Hold, earlier: &Earlier
     let may = if severity == Severity::Error { "released" } else { "may have released" };
     let whose = if hold.is_certain { "had got since" } else { "may have got since" };
     let sentence = format!(
-        "{} {may} {}, which {} {whose}: its own had {}",
+        "{} {may} {}, which {} {whose}, so that anybody could take it, too: its own had {}",
         actor.display_name(),
         quoted(context.lock),
         hold.client.display_name(),
@@ -438,9 +438,12 @@ fn extended(context: &mut RuleContext<'_>, hold: &Hold, (expiry, deadline): (Exp
     let severity =
         if hold.is_certain && may_harm(context, hold, deadline) { severity } else { severity.min(Severity::Warning) };
     let (lock, holder) = (quoted(context.lock), hold.client.display_name());
-    let what = if expiry == ExpiryChange::Never { "took the expiry from" } else { "gave another expiry to" };
+    let (what, then) = match expiry == ExpiryChange::Never {
+        true => ("took the expiry from", "if that dies, the lock stays for ever"),
+        false => ("gave another expiry to", "the lock ends when the one wants it, and not when the other is done"),
+    };
     let sentence = match severity {
-        Severity::Error => format!("{} {what} {lock} while {holder} held it", actor.display_name()),
+        Severity::Error => format!("{} {what} {lock} while {holder} held it: {then}", actor.display_name()),
         _ if !hold.is_certain => format!("{} {what} {lock} while {holder} may have held it", actor.display_name()),
         _ => format!(
             "{} {what} {lock}, which {holder} had taken; they may be the same program on two connections",
@@ -469,7 +472,7 @@ fn extended_by_token(context: &mut RuleContext<'_>, hold: &Hold, token: &[u8]) {
     let own = context.lock.past_holds.iter().rev().find(is_its).cloned();
     let Some(own) = own.filter(|own| expired_while_held(context, own)) else { return };
     let sentence = format!(
-        "{} extended {}, which {} had got since with the same token: its own had expired",
+        "{} extended {}, which {} had got since with the same token, and took it for its own, which had expired",
         actor.display_name(),
         quoted(context.lock),
         hold.client.display_name()
@@ -539,7 +542,7 @@ fn missed(context: &mut RuleContext<'_>, state: &mut OwnershipState, token: Opti
         && !is_by_other_program(context, &hold, source)
     {
         let sentence = format!(
-            "{} deleted {} while {} held it and still meant to release it",
+            "{} deleted {} while {} held it and still meant to release it: from then on anybody could take it, too",
             source.display_name(),
             quoted(context.lock),
             hold.client.display_name()

@@ -359,7 +359,10 @@ fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, toke
     let draft = if gave * 2 <= servers {
         let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
         evidence.push(used);
-        let sentence = format!("{client} used `{key}`, which only {gave} of {servers} servers had given it");
+        let sentence = format!(
+            "{client} used `{key}`, which only {gave} of {servers} servers had given it: another client can get the others \
+             at the same time"
+        );
         FindingDraft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit }
     } else if let (Some(first), Some(lives)) =
         (parts().min_by_key(|part| part.asked.real), parts().filter_map(|part| part.lives).min())
@@ -370,7 +373,8 @@ fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, toke
         let mut evidence: Vec<Evidence> = parts().map(Part::shown).collect();
         evidence.push(used);
         let sentence = format!(
-            "{client} used `{key}`, although it had taken {} to get it from all servers, and it lives for {}",
+            "{client} used `{key}`, although it had taken {} to get it from all servers, and it lives for {}: it was over when \
+             the work began",
             spelled(took),
             spelled(lives * 1000)
         );

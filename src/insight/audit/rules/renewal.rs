@@ -141,8 +141,8 @@ fn stopped(context: &mut RuleContext<'_>, hold: &Hold, renewals: &Renewals, stil
     let key = key_text(context.lock);
     let every = spelled(renewals.most);
     let sentence = format!(
-        "`{key}` was renewed {} times, at least every {every}, and then not any more until it expired, while its holder \
-         {} {still}",
+        "`{key}` was renewed {} times, at least every {every}, and then not any more until it expired, so that \
+         anybody could take it, while its holder {} {still}",
         renewals.count,
         hold.client.display_name()
     );
@@ -177,7 +177,7 @@ fn endless(context: &mut RuleContext<'_>, state: &mut RenewalState, hold: usize)
     let Some(renewals) = state.renewals.take() else { return };
     let key = key_text(context.lock);
     let sentence = format!(
-        "{} renewed `{key}` {} times after the last that it did under it, and never released it",
+        "{} renewed `{key}` {} times after the last that it did under it, and never released it: nobody else gets it",
         hold.client.display_name(),
         renewals.idle
     );

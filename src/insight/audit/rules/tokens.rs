@@ -102,7 +102,7 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     if same == SameProgram::No && !is_trivial(token) && (is_strong || (are_others && took && is_told)) {
         let does = if took { "took" } else { "tried to take" };
         let sentence = format!(
-            "{} {does} {} with the token that {} had used",
+            "{} {does} {} with the token that {} had used: each can release and extend the other's",
             source.display_name(),
             quoted(context.lock),
             known.client.display_name()
@@ -114,7 +114,7 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     let is_constant = !is_strong && (is_trivial(token) || is_frequent);
     if let (Some(other), true) = (&known.other, is_constant) {
         let sentence = format!(
-            "{} and {} used the same token for {}: `{}`",
+            "{} and {} used the same token for {}, so that each can release and extend the other's: `{}`",
             known.client.display_name(),
             other.display_name(),
             quoted(context.lock),
@@ -142,7 +142,7 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
     let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();
     let why = match is_time(token, at, real) {
         true => "which is a time",
-        false => "which others can guess or make, too",
+        false => "which others can guess or make, too, and then release it",
     };
     let sentence =
         format!("{} took {} with the token `{shown}`, {why}", context.source.display_name(), quoted(context.lock));

@@ -225,8 +225,10 @@ fn tried(context: &mut RuleContext<'_>, state: &mut WaitingState) {
 fn storm(context: &mut RuleContext<'_>, first: &JournalRef, times: u64) {
     let key = key_text(context.lock);
     let within = spelled((context.source.real - first.real).max(1000));
-    let sentence =
-        format!("{} tried to take `{key}` {times} times within {within} and was refused", first.display_name());
+    let sentence = format!(
+        "{} tried to take `{key}` {times} times within {within} and was refused: the server is kept busy with that",
+        first.display_name()
+    );
     let evidence = vec![first.shows("was refused"), context.now("was refused again, after all the attempts between")];
     context.report(FindingDraft { code: Code::RetryStorm, severity: None, sentence, evidence, culprit: first.client });
 }

@@ -8,6 +8,10 @@ const SMALL = '11.5px ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consol
 const TEXT = '12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const BOLD = `600 ${TEXT}`;
 const drawn = { draws: 0, marks: 0, labels: 0, bars: 0, captions: 0, slowest: 0, total: 0 };
+// Where labels are, for whoever asks whether they overlap or leave the picture.
+let labels = [];
+// Texts that are drawn above what leads from one step to the next.
+let words = [];
 let paint = {};
 let hatches = {};
 let size = { width: 0, height: 0, gutter: 0 };
@@ -52,17 +56,37 @@ const plot = () => size.width - size.gutter - 14;
 const across = (place) => size.gutter + ((place - state.from) / (state.to - state.from)) * plot();
 const placeAt = (x) => state.from + ((x - size.gutter) / plot()) * (state.to - state.from);
 
-function cut(text, room) {
-  const most = Math.floor(room / letter);
-  if (text.length <= most) return text;
-  return most < 4 ? '' : `${text.slice(0, most - 1)}\u2026`;
+// The first of some texts that there is room for: a label is whole, shorter, or not there, but never cut off.
+function fitting(texts, room, font) {
+  pen.font = font;
+  return texts.find((text) => pen.measureText(text).width <= room) ?? '';
 }
 
-function cutWords(text, room) {
-  if (pen.measureText(text).width <= room) return text;
-  let most = text.length;
-  while (most > 3 && pen.measureText(`${text.slice(0, most)}\u2026`).width > room) most -= 1;
-  return most > 3 ? `${text.slice(0, most)}\u2026` : '';
+// The lines of a text in a column, broken between words, and where it must be within them.
+function wrapped(text, font, room) {
+  pen.font = font;
+  const lines = [''];
+  const isWide = (line) => pen.measureText(line).width > room;
+  for (const word of text.split(' ')) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (!isWide(longer)) {
+      lines[lines.length - 1] = longer;
+      continue;
+    }
+    if (lines.at(-1)) lines.push('');
+    for (const letter of word) {
+      if (lines.at(-1) && isWide(lines.at(-1) + letter)) lines.push('');
+      lines[lines.length - 1] += letter;
+    }
+  }
+  return lines;
+}
+
+// Room for the longest name, as far as that leaves enough for the picture.
+function measureGutter(width) {
+  pen.font = BOLD;
+  const widest = Math.max(0, ...clients.slice(0, 2000).map((client) => pen.measureText(title(client)).width));
+  return Math.round(Math.max(96, Math.min(widest + 30, width * 0.3, 300)));
 }
 
 function write(text, x, y, colour = paint.ink, font = TEXT) {
@@ -93,6 +117,7 @@ function draw() {
   pen.font = SMALL;
   letter = pen.measureText('mmmmmmmmmm').width / 10;
   hits = [];
+  labels = [];
   const top = stage.scrollTop;
   const shown = rows.filter((row) => row.y + row.height >= top && row.y + RULER - top < size.height);
   const heads = rows.filter((row) => row.type === 'head' && row.until >= top && row.y + RULER - top < size.height);
@@ -112,6 +137,8 @@ function draw() {
     else if (row.type === 'lane') drawLane(row, y);
   }
   drawSteps(yOf);
+  words.forEach((write) => write());
+  words = [];
   for (const row of shown) if (row.type === 'captions') drawCaptions(row, yOf(row));
   pen.restore();
   stroke([[size.gutter + 0.5, 0], [size.gutter + 0.5, size.height]], paint.line);
@@ -136,29 +163,20 @@ function drawGround(row, y) {
 
 function drawName(row, y) {
   if (row.type === 'gap' || row.type === 'captions') return;
-  const room = size.gutter - 14;
   const middle = y + row.height / 2;
   if (row.type === 'head' || row.type === 'title') {
     pen.fillStyle = paint.soft;
     pen.fillRect(0, y, size.gutter, row.height);
     pen.font = BOLD;
-    const text = row.type === 'title' ? row.text : `Lock ${lockName(locks[row.lock])}`;
-    write(cutWords(text, size.width - 28), 8, middle, paint.ink, BOLD);
-    return;
+    return write(row.text, 8, middle, paint.ink, BOLD);
   }
-  if (row.type === 'stay') {
-    pen.font = TEXT;
-    return write(cutWords('on the server', room), 16, middle, paint.faint);
-  }
-  const client = clients[row.client];
+  if (row.type === 'stay') return write('key on the server', 16, middle, paint.faint);
   if (row.type === 'band') {
-    pen.font = BOLD;
-    return write(cutWords(title(client), room - 8), 16, middle, paint.ink, BOLD);
+    const top = middle - ((row.names.length - 1) * LINE) / 2;
+    return row.names.forEach((name, at) => write(name, 16, top + at * LINE, paint.ink, BOLD));
   }
-  pen.font = BOLD;
-  write(cutWords(title(client), room), 8, y + 16, paint.ink, BOLD);
-  pen.font = TEXT;
-  write(cutWords(placeOf(client), room), 8, y + 33, paint.faint);
+  row.names.forEach((name, at) => write(name, 8, y + 14 + at * LINE, paint.ink, BOLD));
+  row.places.forEach((place, at) => write(place, 8, y + 14 + (row.names.length + at) * LINE, paint.faint));
 }
 
 // What concerns everybody: clocks that are moved, servers that start, nodes that are promoted. Where there are many, they are
@@ -188,13 +206,34 @@ function drawStays(row, y) {
     pen.strokeStyle = paint.faint;
     pen.lineWidth = 1;
     pen.strokeRect(Math.round(from) + 0.5, y + 2.5, Math.round(until - from), row.height - 5);
+    if (stay.end) drawStayEnd(stay.end, Math.round(until) + 0.5, y + 1, row.height - 2);
     drawn.bars += 1;
     const start = Math.max(from, size.gutter) + 6;
-    const owner = stay.client === null ? 'set' : `has ${title(clients[stay.client])}'s`;
-    pen.font = TEXT;
-    const text = cutWords(owner, Math.min(until, size.width) - start - 4);
-    if (text) write(text, start, middle, paint.faint);
+    const owner = stay.client === null ? null : clients[stay.client];
+    const texts = owner ? [`has the value of ${title(owner)}`, `value of ${title(owner)}`, title(owner), brief(owner)] : ['set'];
+    const text = fitting(texts, Math.min(until, size.width) - start - 5, TEXT);
+    if (text) label(text, start, middle, paint.ink, TEXT);
   });
+}
+
+// How a key went: it expired, or a command deleted it.
+function drawStayEnd(end, x, y, tall) {
+  if (end === 'replaced') return;
+  if (end === 'expired') stroke([[x, y], [x, y + tall]], paint.late, 2.5, [3, 2]);
+  else stroke([[x, y], [x, y + tall]], paint.ink, 4);
+}
+
+// A text whose place is remembered.
+function label(text, x, y, colour, font) {
+  pen.font = font;
+  if (font === SMALL) {
+    pen.lineJoin = 'round';
+    pen.strokeStyle = paint.paper;
+    pen.lineWidth = 3;
+    pen.strokeText(text, x, y);
+  }
+  write(text, x, y, colour, font);
+  labels.push({ text, left: x, right: x + pen.measureText(text).width, y });
 }
 
 function part(x, until, y, tall, fill, edge, dash, words, ink) {
@@ -213,17 +252,18 @@ function part(x, until, y, tall, fill, edge, dash, words, ink) {
   drawn.bars += 1;
   pen.font = BOLD;
   const start = Math.max(left, size.gutter) + 6;
-  const text = cutWords(words, right - start - 4);
+  const text = fitting(words, Math.min(right, size.width) - start - 4, BOLD);
   if (!text) return;
   if (fill && ink === paint.ink) {
     pen.fillStyle = paint.paper;
     pen.fillRect(start - 3, y + 3, pen.measureText(text).width + 6, tall - 6);
   }
-  write(text, start, y + tall / 2 + 0.5, ink, BOLD);
+  label(text, start, y + tall / 2 + 0.5, ink, BOLD);
 }
 
 function drawBands(row, y) {
-  const [top, tall] = [y + 2, row.height - 5];
+  const tall = BAND - 5;
+  const top = y + (row.height - tall) / 2;
   let last = -Infinity;
   row.stretches.forEach((stretch, number) => {
     const from = across(position(stretch.from));
@@ -234,20 +274,20 @@ function drawBands(row, y) {
     last = Math.max(last, gone);
     pen.globalAlpha = state.finding >= 0 && findings[state.finding].lock !== stretch.lock ? 0.45 : 1;
     if (stretch.kind === 'waiting') {
-      const times = stretch.attempts > 1 ? `waits, refused ${stretch.attempts} times` : 'waits';
+      const times = stretch.attempts > 1 ? [`waits, refused ${stretch.attempts} times`, 'waits'] : ['waits'];
       part(from, until, top + 4, tall - 8, hatches.waiting, paint.wait, [2, 3], times, paint.ink);
     } else {
       const turn = stretch.lost ? Math.min(Math.max(across(position(stretch.lost[0])), from), until) : until;
       if (stretch.kind === 'may-hold') {
-        part(from, turn, top, tall, hatches['may-hold'], paint.may, [6, 3], 'may hold: the reply was lost', paint.ink);
+        part(from, turn, top, tall, hatches['may-hold'], paint.may, [6, 3], ['may hold: the reply was lost', 'may hold'], paint.ink);
       } else {
-        part(from, turn, top, tall, paint.held, paint.held, [], 'holds', paint['held-ink']);
+        part(from, turn, top, tall, paint.held, paint.held, [], ['holds'], paint['held-ink']);
       }
       if (turn < until) {
-        part(turn, until, top, tall, hatches.lost, paint.lost, [], `thinks it holds: ${stretch.lost[1]}`, paint.ink);
+        part(turn, until, top, tall, hatches.lost, paint.lost, [], [`thinks it holds: ${stretch.lost[1]}`, 'thinks it holds'], paint.ink);
       }
     }
-    if (gone > until) part(until, gone, top, tall, null, paint.late, [4, 4], 'expired, goes on', paint.late);
+    if (gone > until) part(until, gone, top, tall, null, paint.late, [4, 4], ['expired, goes on as if it held it', 'expired, goes on', 'goes on'], paint.late);
     drawEnd(stretch, gone > until ? gone : until, row.stretches[number + 1], top, tall);
     hits.push({ box: [from, top, gone, top + tall], stretch });
     pen.globalAlpha = 1;
@@ -258,7 +298,7 @@ function drawEnd(stretch, x, next, y, tall) {
   if (stretch.kind === 'waiting' || x > size.width) return;
   const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost', unknown: 'unknown from here' }[stretch.end];
   if (!word) return;
-  const room = (next ? across(position(next.from)) : size.width) - x - 12;
+  const room = Math.min(next ? across(position(next.from)) : size.width, size.width) - x - 12;
   const colour = stretch.end === 'released' ? paint.faint : paint.late;
   if (stretch.end === 'expired') {
     stroke([[x - 4, y + tall / 2 - 4], [x + 4, y + tall / 2 + 4]], colour, 2);
@@ -267,9 +307,8 @@ function drawEnd(stretch, x, next, y, tall) {
     pen.fillStyle = colour;
     pen.fillRect(x - 3, y + tall / 2 - 4, 7, 8);
   }
-  pen.font = TEXT;
-  const text = cutWords(stretch.unnoticed ? '' : word, room);
-  if (text.length > 5) write(text, x + 8, y + tall / 2 + 0.5, colour);
+  const text = stretch.unnoticed ? '' : fitting([word], room, TEXT);
+  if (text) label(text, x + 8, y + tall / 2 + 0.5, colour, TEXT);
 }
 
 // Where several hold at once.
@@ -359,7 +398,7 @@ function drawLane(row, y) {
   const step = state.finding >= 0 ? new Map(findings[state.finding].evidence.map((one, at) => [one.moment, { at, what: one.what }]))
     : new Map();
   const middle = y + 15;
-  visible.forEach(([number, x], at) => {
+  visible.forEach(([number, x]) => {
     const moment = moments[number];
     const proof = step.get(number);
     pen.globalAlpha = state.finding >= 0 && !proof && number !== state.moment ? 0.55 : 1;
@@ -369,10 +408,10 @@ function drawLane(row, y) {
       stroke([[x, middle - 8], [x, middle + 8]], paint.ink, 3);
     } else {
       if (state.axis === REAL && moment.took) {
-        const begun = across(positionOf(number) - moment.took);
+        const begun = across(placeOfTime(moment.real - base[REAL] - moment.took));
         if (x - begun > 1) stroke([[begun, middle], [x, middle]], paint.wait, 3);
       }
-      shape(moment.kind ?? 'other', x, middle, 6.5);
+      shape(kindOf(number), x, middle, 6.5);
       if (['lost', 'never-ran', 'unknown'].includes(moment.outcome)) {
         pen.strokeStyle = paint.late;
         pen.lineWidth = 1.5;
@@ -391,28 +430,73 @@ function drawLane(row, y) {
       pen.lineWidth = 2;
       pen.strokeRect(x - 11, middle - 11, 22, 22);
     }
-    drawWords(moment, proof, x, visible[at + 1]?.[1] ?? size.width + 60, y);
     pen.globalAlpha = 1;
   });
+  drawWords(visible, step, y);
 }
 
-function drawWords(moment, proof, x, next, y) {
-  const left = Math.max(x - 6, size.gutter + 3);
-  const room = Math.min(next - 12, size.width + 40) - left;
-  if (room < 5 * letter || x < size.gutter - 260) return;
-  if (moment.event) {
-    const text = cut('connection ended', room);
-    if (text) write(text, left, y + 31, paint.faint, SMALL);
-    return;
+// Reads and writes of data that a finding rests on look like those of locks.
+function kindOf(number) {
+  const { kind } = moments[number];
+  if (kind || !proofs[number]) return kind ?? 'other';
+  const { number: finding, at } = proofs[number][0];
+  const { what } = findings[finding].evidence[at];
+  if (/^(read|found)/.test(what)) return 'read';
+  return /^wrote/.test(what) ? 'set' : 'other';
+}
+
+// What stands below the marks of a lane: the evidence first, as long as all of it fits, and of the rest what there is room for.
+function drawWords(visible, step, y) {
+  const isProof = ([number]) => step.has(number);
+  const proofs = visible.filter(isProof);
+  const rest = visible.length > 300 ? visible.filter(([number]) => number === state.moment) : visible.filter((one) => !isProof(one));
+  const spotFor = ([number, x], taken, isShifted, [first, second]) => {
+    pen.font = SMALL;
+    const wide = Math.max(pen.measureText(first).width, pen.measureText(second).width);
+    const left = isShifted ? Math.max(Math.min(x - 6, size.width - wide - 4), size.gutter + 3) : x - 6;
+    const right = left + wide;
+    if (x < size.gutter || x > size.width || left < size.gutter || right > size.width - 3) return null;
+    if (taken.some((part) => left < part.right + 9 && right > part.left - 9)) return null;
+    return { number, left, right, first, second };
+  };
+  let taken = [];
+  const told = proofs.map(([number]) => wordsOf(moments[number], step.get(number)));
+  const most = Math.max(0, ...told.map((texts) => texts.length));
+  for (let length = 0; length < most; length += 1) {
+    taken = [];
+    const isComplete = proofs.map((one, at) => {
+      const spot = spotFor(one, taken, true, told[at][Math.min(length, told[at].length - 1)]);
+      if (spot) taken.push(spot);
+      return spot;
+    }).every(Boolean);
+    if (isComplete) break;
   }
-  const text = cut(moment.line, room);
-  if (!text) return;
-  write(text, left, y + 31, paint.ink, SMALL);
-  let [second, colour] = [`\u2192 ${answer(moment)}`, paint.faint];
-  if (proof) [second, colour] = [proof.what, paint.ink];
+  rest.sort(([one], [other]) => (other === state.moment) - (one === state.moment));
+  for (const one of rest) {
+    const spot = wordsOf(moments[one[0]]).reduce((found, texts) => found ?? spotFor(one, taken, false, texts), null);
+    if (spot) taken.push(spot);
+  }
+  for (const { number, left, first, second } of taken) {
+    words.push(() => {
+      const proof = step.has(number);
+      pen.globalAlpha = state.finding >= 0 && !proof && number !== state.moment ? 0.6 : 1;
+      label(first, left, y + 31, moments[number].event ? paint.faint : paint.ink, SMALL);
+      if (second) label(second, left, y + 43, proof ? paint.ink : paint.faint, SMALL);
+      pen.globalAlpha = 1;
+    });
+  }
+}
+
+// What can be said of a moment in two lines, the longest first.
+function wordsOf(moment, proof) {
+  if (moment.event) return [['connection ended', '']];
+  const words = moment.line.split(' ');
+  const [name, short] = [words[0], words.slice(0, 2).join(' ')];
   const marks = [moment.fault ? `fault ${moment.fault}` : '', moment.gates ? `gate ${moment.gates.join(', ')}` : ''];
-  second += marks.filter(Boolean).map((mark) => ` [${mark}]`).join('');
-  write(cut(second, room), left, y + 43, colour, SMALL);
+  const noted = marks.filter(Boolean).map((mark) => ` [${mark}]`).join('');
+  const came = (proof ? proof.what : `\u2192 ${answer(moment)}`) + noted;
+  const less = words.length > 2 && !/^["(]/.test(words[1]) ? [[short, came]] : [];
+  return [[moment.line, came], ...less, [name, came], ...(proof ? [[name, answer(moment)]] : []), [name, '']];
 }
 
 function answer(moment) {
@@ -463,14 +547,22 @@ function drawSteps(yOf) {
     pen.lineTo(ex - ux * 6 + uy * 5, ey - uy * 6 - ux * 5);
     pen.fill();
   }
+  const numbers = [];
   for (const point of points) {
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     pen.beginPath(); pen.arc(point.x, point.y, 11, 0, 7); pen.stroke();
+  }
+  for (const point of points) {
+    const isFree = ([x, y]) => numbers.every(([left, top]) => Math.hypot(left - x, top - y) > 15);
+    const places = [[13, -8], [-13, -8], [13, 9], [-13, 9]].map(([dx, dy]) => [point.x + dx, point.y + dy]);
+    for (let more = 1; more < 12; more += 1) places.push([point.x + 13 + more * 16, point.y - 8]);
+    const [x, y] = places.find(isFree) ?? places[0];
+    numbers.push([x, y]);
     pen.fillStyle = colour;
-    pen.beginPath(); pen.arc(point.x + 13, point.y - 8, 7.5, 0, 7); pen.fill();
+    pen.beginPath(); pen.arc(x, y, 7.5, 0, 7); pen.fill();
     pen.textAlign = 'center';
-    write(`${point.at + 1}`, point.x + 13, point.y - 7.5, paint.paper, `700 10.5px ${TEXT.split('px ')[1]}`);
+    write(`${point.at + 1}`, x, y + 0.5, paint.paper, `700 10.5px ${TEXT.split('px ')[1]}`);
     pen.textAlign = 'start';
   }
 }
@@ -481,49 +573,90 @@ function captionOf(finding) {
   const overlap = finding.code === 'two-holders' && head
     && head.overlaps.find(({ from }) => from[ORDER] === finding.spot[ORDER]);
   if (!overlap) return finding.caption;
-  const names = overlap.clients.map((client) => title(clients[client]));
+  const names = overlap.clients.map((client) => brief(clients[client]));
   return `${names.join(' and ')} ${finding.caption}`;
 }
 
-function drawCaptions(row, y) {
-  const lines = Math.round((row.height - 2) / CAPTION);
-  const taken = Array.from({ length: lines }, () => []);
-  const weight = ({ number }) => (number === state.finding ? 9 : 0) + (findings[number].code === 'two-holders' ? 4 : 0)
-    + ['note', 'warning', 'error'].indexOf(findings[number].severity);
-  const sorted = row.found.map((number) => ({ number, x: across(position(findings[number].spot)) }))
-    .filter(({ x }) => x > size.gutter - 300 && x < size.width + 20)
-    .sort((one, other) => weight(other) - weight(one) || one.x - other.x);
-  pen.font = BOLD;
-  for (const { number, x } of sorted) {
-    const finding = findings[number];
-    const text = `${SYMBOLS[finding.severity]} ${captionOf(finding)}${finding.times > 1 ? ` \u00d7${finding.times}` : ''}`;
-    pen.font = BOLD;
-    const width = pen.measureText(text).width + 14;
-    const left = Math.min(x - 8, size.width - width - 4);
-    const line = taken.findIndex((parts) => parts.every(([from, until]) => left > until + 3 || left + width < from - 3));
-    if (line < 0) continue;
-    taken[line].push([left, left + width]);
-    const top = y + 1 + line * CAPTION;
-    const isChosen = number === state.finding;
-    stroke([[x, top + 8], [x, y + row.height]], paint[finding.severity], 1.5);
-    pen.fillStyle = isChosen ? paint[finding.severity] : paint.paper;
-    pen.strokeStyle = paint[finding.severity];
-    pen.lineWidth = 1.5;
-    pen.setLineDash(finding.severity === 'error' ? [] : finding.severity === 'warning' ? [4, 2] : [1.5, 2]);
-    pen.beginPath(); pen.roundRect(left, top, width, CAPTION - 3, 8); pen.fill(); pen.stroke();
-    pen.setLineDash([]);
-    write(text, left + 7, top + (CAPTION - 3) / 2 + 0.5, isChosen ? paint.paper : paint[finding.severity], BOLD);
-    drawn.captions += 1;
-    hits.push({ box: [left, top, left + width, top + CAPTION - 3], finding: number });
+// Puts flags into lines, so that none is cut off and none lies on another one: in full, in fewer words, or as a number. What there is
+// no room for is counted, in flags of their own on the last line.
+function placeFlags(flags, lines, [left, right], widthOf) {
+  const place = (list, most) => {
+    const taken = Array.from({ length: most }, () => []);
+    const [placed, rest] = [[], []];
+    for (const flag of list) {
+      const spot = flag.texts.map((text) => ({ text, wide: widthOf(text) })).filter(({ wide }) => wide <= right - left)
+        .flatMap(({ text, wide }) => taken.map((parts, line) => {
+          const from = Math.max(Math.min(flag.x - 8, right - wide), left);
+          return { ...flag, text, from, until: from + wide, line, isFree: parts.every((part) => from > part.until + 3 || from + wide < part.from - 3) };
+        })).find(({ isFree }) => isFree);
+      if (!spot) { rest.push(flag); continue; }
+      taken[spot.line].push(spot);
+      placed.push(spot);
+    }
+    return { placed, rest };
+  };
+  const few = flags.length <= 200 ? place(flags, lines) : { placed: [], rest: flags };
+  if (!few.rest.length) return few.placed;
+  const { placed, rest } = place(flags.slice(0, 200), lines - 1);
+  rest.push(...flags.slice(200));
+  rest.sort((one, other) => one.x - other.x);
+  const sums = [];
+  for (const flag of rest) {
+    const last = sums.at(-1);
+    if (last && flag.x - 8 < last.from + widthOf('9999 more') + 3) last.numbers.push(...flag.numbers);
+    else sums.push({ ...flag, numbers: [...flag.numbers], line: lines - 1, from: Math.min(Math.max(flag.x - 8, left), right - widthOf('9999 more')) });
   }
+  for (let at = 1; at < sums.length; at += 1) {
+    if (sums[at].from >= sums[at - 1].from + widthOf('9999 more') + 3) continue;
+    sums[at - 1].numbers.push(...sums[at].numbers);
+    sums.splice(at, 1);
+    at -= 1;
+  }
+  for (const sum of sums) Object.assign(sum, { text: `${sum.numbers.length} more`, until: sum.from + widthOf(`${sum.numbers.length} more`) });
+  return [...placed, ...sums];
+}
+
+function drawCaptions(row, y) {
+  const lines = Math.round((row.height - 4) / CAPTION);
+  const weight = (number) => (number === state.finding ? 9 : 0) + ['note', 'warning', 'error'].indexOf(findings[number].severity);
+  const flags = row.found.map((number) => ({ number, numbers: [number], x: across(position(findings[number].spot)) }))
+    .filter(({ x }) => x >= size.gutter - 1 && x <= size.width + 1)
+    .sort((one, other) => weight(other.number) - weight(one.number) || one.x - other.x);
+  for (const flag of flags) {
+    const finding = findings[flag.number];
+    const times = finding.times > 1 ? ` \u00d7${finding.times}` : '';
+    flag.texts = [captionOf(finding), finding.caption].map((text) => `${SYMBOLS[finding.severity]} ${text}${times}`)
+      .concat(`${SYMBOLS[finding.severity]}${flag.number + 1}`);
+  }
+  const widthOf = (text) => {
+    pen.font = BOLD;
+    return pen.measureText(text).width + 14;
+  };
+  const placed = placeFlags(flags, lines, [size.gutter + 2, size.width - 4], widthOf);
+  const tops = placed.map(({ line }) => y + 1 + line * CAPTION);
+  // What leads to the moments lies behind all flags.
+  placed.forEach(({ x, number }, at) => stroke([[x, tops[at] + 8], [x, y + row.height]], paint[findings[number].severity], 1.5));
+  placed.forEach(({ number, numbers, text, from, until }, at) => {
+    const { severity } = findings[number];
+    const isChosen = numbers.includes(state.finding);
+    pen.fillStyle = isChosen ? paint[severity] : paint.paper;
+    pen.strokeStyle = paint[severity];
+    pen.lineWidth = 1.5;
+    pen.setLineDash(severity === 'error' ? [] : severity === 'warning' ? [4, 2] : [1.5, 2]);
+    pen.beginPath(); pen.roundRect(from, tops[at], until - from, CAPTION - 3, 8); pen.fill(); pen.stroke();
+    pen.setLineDash([]);
+    write(text, from + 7, tops[at] + (CAPTION - 3) / 2 + 0.5, isChosen ? paint.paper : paint[severity], BOLD);
+    drawn.captions += 1;
+    hits.push({ box: [from, tops[at], until, tops[at] + CAPTION - 3], finding: number, numbers });
+  });
 }
 
 function drawRuler() {
   pen.fillStyle = paint.paper;
   pen.fillRect(0, 0, size.width, RULER);
   stroke([[0, RULER - 0.5], [size.width, RULER - 0.5]], paint.line);
-  const names = ['order', "server's clock", 'real time'];
-  write(names[state.axis], 8, RULER / 2, paint.faint);
+  const names = ['order', 'time, from the start', 'real time'];
+  write(fitting([names[state.axis], names[state.axis].split(',')[0]], size.gutter - 12, TEXT), 8, RULER / 2, paint.faint);
   pen.save();
   pen.beginPath();
   pen.rect(size.gutter, 0, size.width, RULER);
@@ -545,8 +678,18 @@ function drawRuler() {
     free.push([x - half, x + half]);
     write(text, x, RULER / 2, paint.late, BOLD);
   }
+  // Where a gap is shorter than it was, the ruler is broken.
+  if (even) {
+    even.times.forEach((time, at) => {
+      const [from, until] = [across(even.places[at]), across(even.places[at + 1])];
+      if (!(even.times[at + 1] - time > even.most * 1.05) || until < size.gutter || from > size.width || until - from < 16) return;
+      const middle = (from + until) / 2;
+      for (const x of [middle - 2, middle + 2]) stroke([[x - 2, RULER + 1], [x + 2, RULER - 7]], paint.late, 1.5);
+    });
+  }
   for (const [x, text] of ticks()) {
     const half = (text.length * letter) / 2 + 4;
+    if (x - half < size.gutter || x + half > size.width) continue;
     if (free.some(([from, until]) => x + half > from && x - half < until)) continue;
     write(text, x, RULER / 2, paint.faint, SMALL);
     stroke([[x, RULER - 4], [x, RULER]], paint.faint);
@@ -561,6 +704,17 @@ function ticks() {
   let step = 10 ** Math.floor(Math.log10(span / most));
   while (span / step > most) step *= span / step / most > 4 ? 5 : 2;
   const found = [];
+  if (even) {
+    const far = span / most;
+    let last = -Infinity;
+    for (let at = 0; at < even.places.length; at += 1) {
+      const place = even.places[at];
+      if (place < Math.max(state.from, last + far) || place > state.to) continue;
+      last = place;
+      found.push([across(place), even.times[at] ? `+${duration(Math.round(even.times[at]))}` : '0']);
+    }
+    return found;
+  }
   if (state.axis !== ORDER) {
     for (let place = Math.ceil(state.from / step) * step; place <= state.to; place += step) {
       found.push([across(place), place ? `+${duration(Math.round(place))}`.replace('+\u2212', '\u2212') : '0']);

@@ -1,7 +1,7 @@
 // What is shown: the moments that the filters let through, their places on the axes, and the rows.
 
 const data = JSON.parse(document.getElementById('data').textContent);
-const { clients, locks, moments, stretches, stays, findings } = data;
+const { clients, locks, moments, stretches, stays, findings, codes } = data;
 const [ORDER, CLOCK, REAL] = [0, 1, 2];
 const SYMBOLS = { error: '\u2716', warning: '!', note: 'i' };
 const KINDS = {
@@ -13,7 +13,7 @@ const SET_UP = new Set(['HELLO', 'AUTH', 'CLIENT', 'SELECT', 'PING', 'ECHO', 'CO
   'READONLY', 'SCRIPT', 'FUNCTION', 'LATENCY', 'DEBUG']);
 
 const state = {
-  axis: ORDER, from: 0, to: 1, finding: -1, moment: -1, stretch: null,
+  axis: CLOCK, isEven: true, from: 0, to: 1, finding: -1, moment: -1, stretch: null,
   lock: -1, client: -1, search: '', onlyLocks: false, onlyFound: false,
 };
 
@@ -32,7 +32,16 @@ findings.forEach((finding, number) => {
   });
 });
 
-const title = (client) => client.name || client.process || `client ${client.id}`;
+// How many connections each process has: where it has several, they are told apart by their numbers.
+const sharing = new Map();
+const sharers = ({ server, process }) => sharing.get(`${server} ${process}`) ?? 0;
+for (const client of clients) sharing.set(`${client.server} ${client.process}`, sharers(client) + 1);
+const title = (client) => {
+  if (client.name || !client.process) return client.name || `client ${client.id}`;
+  return sharers(client) > 1 ? `${client.process}, client ${client.id}` : client.process;
+};
+// The same in a few characters.
+const brief = (client) => client.name || (client.process && sharers(client) === 1 && /pid \d+/.exec(client.process)?.[0]) || `client ${client.id}`;
 const placeOf = (client) => {
   const server = data.servers > 1 ? `server ${client.server}, ` : '';
   const node = client.node ? ` to ${client.node}` : '';
@@ -50,6 +59,10 @@ const toldEvent = ({ event, line, node }) => ({
   missing: `Missing in the journal: ${line}`, promoted: `${node} is master now${line ? `, in place of ${line}` : ''}`,
   topology: `Node ${node}: ${line}`, mark: `Mark: ${line}`,
 }[event]);
+// The findings that are described: the first of each mistake that was made several times.
+const firsts = findings.map((_, number) => number).filter((number) => findings[number].first === number);
+const sameAs = (number) => findings.map((_, other) => other).filter((other) => findings[other].first === findings[number].first);
+const keyOf = (finding) => lockName({ server: finding.server, db: finding.db, name: finding.key });
 const lockName = (lock) => {
   const server = data.servers > 1 ? `server ${lock.server}, ` : '';
   const db = lock.db ? `database ${lock.db}` : '';
@@ -109,15 +122,58 @@ function isKept(at) {
 const hasLocks = new Uint8Array(clients.length);
 for (const moment of moments) if (moment.lock !== undefined && moment.client !== undefined) hasLocks[moment.client] = 1;
 
+// A time axis is drawn to scale, or evenly: long gaps are shortened and short ones widened, and the ruler tells how long they were.
+// `times` are those at which something happened, `places` where they are then.
+let even = null;
+
+function measureEven() {
+  even = null;
+  if (state.axis === ORDER || !state.isEven) return;
+  const seen = new Set();
+  const note = (spot) => { if (spot) seen.add(spot[state.axis] - base[state.axis]); };
+  for (let at = 0; at < moments.length; at += 1) {
+    if (kept[at]) seen.add((state.axis === CLOCK ? moments[at].at : moments[at].real) - base[state.axis]);
+  }
+  for (const { from, until, unnoticed } of stretches) [from, until, unnoticed].forEach(note);
+  for (const { from, until } of stays) [from, until].forEach(note);
+  const times = [...seen].sort((one, other) => one - other);
+  if (times.length < 3) return;
+  const gaps = times.slice(1).map((time, at) => time - times[at]);
+  const sorted = [...gaps].sort((one, other) => one - other);
+  const enough = 3 * sorted[sorted.length >> 1];
+  const sum = (most) => gaps.reduce((all, gap) => all + Math.min(gap, most), 0);
+  let most = sorted.at(-1);
+  for (let round = 0; round < 60 && most > enough && most > 0.12 * sum(most); round += 1) most = Math.max(0.9 * most, 0);
+  const least = sum(most) / (1.4 * gaps.length);
+  const places = [0];
+  for (const gap of gaps) places.push(places.at(-1) + Math.max(Math.min(gap, most), least));
+  even = { times, places, most };
+}
+
+// Goes from one list of numbers to the other, with the same steps outside.
+function between(from, to, value) {
+  let [low, high] = [0, from.length - 1];
+  if (value <= from[0]) return to[0] + value - from[0];
+  if (value >= from[high]) return to[high] + value - from[high];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (from[middle] <= value) low = middle; else high = middle;
+  }
+  return to[low] + ((value - from[low]) / (from[high] - from[low])) * (to[high] - to[low]);
+}
+
+const placeOfTime = (time) => (even ? between(even.times, even.places, time) : time);
+const timeOfPlace = (place) => (even ? between(even.places, even.times, place) : place);
+
 // Where a spot is on the axis that is shown.
 function position(spot) {
-  if (state.axis !== ORDER) return spot[state.axis] - base[state.axis];
+  if (state.axis !== ORDER) return placeOfTime(spot[state.axis] - base[state.axis]);
   const at = Math.min(Math.max(Math.ceil(spot[ORDER]), 0), moments.length);
   return kept[at] && at === spot[ORDER] ? before[at] : before[at] - 0.5;
 }
 
 const positionOf = (at) => (state.axis === ORDER ? before[at]
-  : (state.axis === CLOCK ? moments[at].at : moments[at].real) - base[state.axis]);
+  : placeOfTime((state.axis === CLOCK ? moments[at].at : moments[at].real) - base[state.axis]));
 
 // Rows: `lanes` have the kept moments of a client in the order of the axis, `groups` the bands of a lock.
 let rows = [];
@@ -129,13 +185,14 @@ let bounds = [0, 1];
 let wide = [];
 
 const staysOf = grouped(stays, (stay) => stay.lock);
-const captions = grouped(findings.keys(), (number) => findings[number].lock);
+const captions = grouped(findings.keys(), (number) => findings[number].lock ?? keyOf(findings[number]));
 
 const LANE = 50;
 const BAND = 25;
 const STAY = 23;
 const CAPTION = 20;
 const HEAD = 26;
+const LINE = 15;
 
 function arrange() {
   keptCount = 0;
@@ -158,6 +215,7 @@ function arrange() {
     }
   }
   before[moments.length] = keptCount;
+  measureEven();
   lanes = [];
   clients.forEach((client, number) => {
     if (!isShown[number]) return;
@@ -193,31 +251,57 @@ function lay(chosen) {
     rows.push(row);
     return row;
   };
+  const addCaptions = (found) => found.length
+    && add({ type: 'captions', found, height: CAPTION * Math.min(found.length, 4) + 4 });
+  const addBand = (lock, client, list) => {
+    const names = wrapped(title(clients[client]), BOLD, size.gutter - 22);
+    add({ type: 'band', lock, client, names, stretches: list, height: Math.max(BAND, names.length * LINE + 8) });
+  };
   const addLanes = (text, list) => {
     if (list.length) add({ type: 'title', text, height: HEAD });
-    for (const lane of list) add({ type: 'lane', ...lane, height: LANE });
+    for (const lane of list) {
+      const names = wrapped(title(clients[lane.client]), BOLD, size.gutter - 14);
+      const places = wrapped(placeOf(clients[lane.client]), TEXT, size.gutter - 14);
+      const tall = (names.length + places.length) * LINE + 8;
+      add({ type: 'lane', ...lane, names, places, height: Math.max(LANE, tall) });
+    }
   };
+  let rest = lanes;
+  const addOwn = () => {
+    addLanes('Commands of the clients of this finding', lanes.filter(({ client }) => own.has(client)));
+    rest = lanes.filter(({ client }) => !own.has(client));
+  };
+  // Data is no lock: nobody holds it, but what was found about it has a place, too.
+  const datas = state.lock < 0 && !state.search ? [...captions.keys()].filter((key) => typeof key === 'string') : [];
+  if (first) datas.sort((one, other) => (other === keyOf(first)) - (one === keyOf(first)));
+  const addData = (key) => {
+    const found = captions.get(key);
+    add({ type: 'head', lock: null, text: `Data ${key}`, found, overlaps: [], until: height + HEAD, height: HEAD });
+    addCaptions(found);
+    if (first && first.lock === null && key === keyOf(first)) addOwn();
+    add({ type: 'gap', height: 9 });
+  };
+  if (first && first.lock === null) datas.splice(0, 1).forEach(addData);
   for (const lock of shownLocks) {
     const found = captions.get(lock) ?? [];
-    const head = add({ type: 'head', lock, found, height: HEAD });
-    if (found.length) add({ type: 'captions', lock, found, height: CAPTION * Math.min(found.length, 4) + 2 });
+    const head = add({ type: 'head', lock, text: `Lock ${lockName(locks[lock])}`, found, height: HEAD });
+    addCaptions(found);
     add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], height: STAY });
     const group = [...bands.get(lock)].sort(([one], [other]) => ownFirst(one, other));
     const isChosen = first && first.lock === lock;
     for (const [client, list] of group) {
-      if (!isChosen || own.has(client)) add({ type: 'band', lock, client, stretches: list, height: BAND });
+      if (!isChosen || own.has(client)) addBand(lock, client, list);
     }
-    if (isChosen) addLanes('Commands of the clients of this finding', lanes.filter(({ client }) => own.has(client)));
+    if (isChosen) addOwn();
     for (const [client, list] of group) {
-      if (isChosen && !own.has(client)) add({ type: 'band', lock, client, stretches: list, height: BAND });
+      if (isChosen && !own.has(client)) addBand(lock, client, list);
     }
     head.until = height;
     head.overlaps = found.some((number) => findings[number].code === 'two-holders') ? overlaps(bands.get(lock)) : [];
     add({ type: 'gap', height: 9 });
   }
-  const isTold = first && first.lock !== null && bands.has(first.lock);
-  const rest = isTold ? lanes.filter(({ client }) => !own.has(client)) : lanes;
-  addLanes(isTold ? 'Commands of all other clients' : 'Commands of each client', rest);
+  datas.forEach(addData);
+  addLanes(rest === lanes ? 'Commands of each client' : 'Commands of all other clients', rest);
 }
 
 function grouped(things, groupOf) {

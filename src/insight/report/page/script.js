@@ -29,7 +29,10 @@ function redraw() {
 function resize() {
   const [width, tall] = [stage.clientWidth, stage.clientHeight];
   const scale = window.devicePixelRatio || 1;
-  size = { width, height: tall, gutter: Math.round(Math.min(190, Math.max(96, width * 0.2))) };
+  const isOther = size.width !== width;
+  size = { width, height: tall, gutter: measureGutter(width) };
+  // Names are broken for the column that they stand in.
+  if (isOther) arrange();
   const points = [Math.round(width * scale), Math.round(tall * scale)];
   const isChanged = canvas.width !== points[0] || canvas.height !== points[1];
   if (isChanged) {
@@ -44,6 +47,7 @@ function resize() {
 }
 
 function refresh(isNewExtent) {
+  size = { width: stage.clientWidth, height: stage.clientHeight, gutter: measureGutter(stage.clientWidth) };
   arrange();
   if (isNewExtent) fit();
   byId('shown').textContent = `${commandCount.toLocaleString('en')} of ${counted(data.commands, 'command')}, `
@@ -115,14 +119,55 @@ function listFindings() {
   if (left.length) facts.push(`not shown: ${left.join(', ')}`);
   byId('facts').textContent = facts.join(' \u00b7 ');
   if (!findings.length) byId('list').append(make('li', {}, make('p', {}, 'Nothing was found that is wrong with the locks.')));
-  findings.forEach((finding, number) => {
+  for (const number of firsts) {
+    const finding = findings[number];
+    const same = sameAs(number);
+    const times = same.reduce((sum, other) => sum + findings[other].times, 0);
+    const often = times > 1 ? [make('span', { class: 'often' }, `${times.toLocaleString('en')} times`
+      + (same.length > 1 ? `, in ${finding.keys}; this is the first` : ''))] : [];
     const button = make('button', {
       type: 'button', class: 'finding', 'aria-pressed': 'false', 'aria-expanded': 'false', id: `finding-${number + 1}`,
-      onclick: () => chooseFinding(state.finding === number ? -1 : number),
-    }, badge(finding.severity, finding.severity), make('span', { class: 'code' }, finding.code),
-    make('span', { class: 'sentence' }, finding.sentence));
+      onclick: () => chooseFinding(findings[state.finding]?.first === number ? -1 : number),
+    }, badge(finding.severity, `${finding.severity} ${number + 1}`), make('span', { class: 'code' }, finding.code),
+    make('span', { class: 'sentence' }, ...quoted(finding.sentence)), ...often);
     byId('list').append(make('li', {}, button, make('div', { class: 'more', hidden: '' })));
-  });
+  }
+}
+
+// Text in which what stands between backticks is code.
+const quoted = (text) => text.split('`').map((part, at) => (at % 2 ? make('code', {}, part) : part));
+
+// A line to copy.
+function copied(text) {
+  const button = make('button', {
+    type: 'button', class: 'copy',
+    onclick: () => {
+      const done = () => { button.textContent = 'copied'; };
+      const selected = () => window.getSelection().selectAllChildren(line);
+      if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, selected); else selected();
+    },
+  }, 'copy');
+  const line = make('code', {}, text);
+  return make('span', { class: 'line' }, line, ' ', button);
+}
+
+// What a code means: paragraphs, examples, lists and tables of the page about findings.
+function explained(markdown) {
+  const parts = [];
+  let isCode = false;
+  for (const part of markdown.split('```')) {
+    const text = isCode ? part.replace(/^\w*\n/, '') : part;
+    if (isCode) parts.push(make('pre', { class: 'mono' }, text.trimEnd()));
+    else for (const one of text.split('\n\n').filter((paragraph) => paragraph.trim())) parts.push(make('p', {}, ...inked(one.trim())));
+    isCode = !isCode;
+  }
+  return parts;
+}
+
+// Links lead to pages that the reader may not have: their texts are shown alone.
+function inked(text) {
+  const plain = text.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  return plain.split('**').flatMap((part, at) => (at % 2 ? [make('b', {}, part)] : quoted(part)));
 }
 
 // What stands below a finding in the list while it is chosen, or is printed.
@@ -134,25 +179,38 @@ function tell(number) {
     return make('li', {}, make('button', { type: 'button', class: 'step', onclick: () => chooseStep(number, at) }, ...content));
   });
   const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
-  if (finding.times > 1) more.push(make('p', {}, `Seen ${finding.times.toLocaleString('en')} times.`));
+  const same = sameAs(number);
+  if (same.length > 1) {
+    const links = same.slice(0, 40).flatMap((other) => [make('button', {
+      type: 'button', class: 'link', 'aria-pressed': String(other === number), onclick: () => chooseFinding(other),
+    }, `${other + 1}`), ' ']);
+    const rest = same.length > links.length / 2 ? [`and ${same.length - links.length / 2} more`] : [];
+    more.push(make('p', {}, make('b', {}, 'The same, elsewhere: '), ...links, ...rest));
+  }
   if (finding.mark !== null) more.push(make('p', {}, make('b', {}, 'Mark: '), finding.mark));
   if (finding.allowed !== null) more.push(make('p', { class: 'allowed' }, `Allowed: ${finding.allowed}`));
-  more.push(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
-  more.push(make('p', {}, make('b', {}, 'More: '), make('code', {}, finding.more)));
+  more.unshift(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
+  if (number !== finding.first) more.unshift(make('p', {}, make('b', {}, `Finding ${number + 1}: `), ...quoted(finding.sentence)));
+  more.push(make('details', {}, make('summary', {}, `What ${finding.code} means, and when it is wrong`),
+    ...explained(codes[finding.code] ?? ''), make('p', {}, 'In a terminal: ', copied(finding.more))));
+  const asked = finding.ask === null ? [] : ['why: ', copied(finding.ask), ' '];
+  more.push(make('p', { class: 'doubts' }, make('b', {}, `${finding.question} `), copied(finding.deny), ' ', ...asked));
   return more;
 }
 
 function chooseFinding(number, isQuiet = false) {
   state.finding = number;
+  const first = number < 0 ? -1 : findings[number].first;
   document.querySelectorAll('.finding').forEach((button, at) => {
-    const isChosen = at === number;
+    const isChosen = firsts[at] === first;
     button.setAttribute('aria-pressed', String(isChosen));
     button.setAttribute('aria-expanded', String(isChosen));
     const more = button.nextElementSibling;
     more.hidden = !isChosen;
-    more.replaceChildren(...(isChosen ? tell(at) : []));
+    more.replaceChildren(...(isChosen ? tell(number) : []));
     if (isChosen && !isQuiet) button.scrollIntoView({ block: 'nearest' });
   });
+  if (!isQuiet) window.history.replaceState(null, '', number < 0 ? ' ' : `#finding-${number + 1}`);
   arrange();
   resize();
   if (number >= 0) reveal(number);
@@ -165,11 +223,13 @@ function reveal(number) {
   const places = [finding.spot, ...finding.evidence.map((step) => step.spot)].map(position);
   const [least, most] = [Math.min(...places), Math.max(...places)];
   const span = state.to - state.from;
-  const leastRoom = state.axis === ORDER ? 2.5 : Math.min(span / 100, 1000);
-  const room = Math.max((most - least) * 0.4, leastRoom);
-  const isSmall = most - least < span / 8 && (span > 40 || state.axis !== ORDER);
+  // Enough around it to see what went before, and for labels.
+  const enough = ((bounds[1] - bounds[0]) * Math.max(plot() / 60, 6)) / Math.max(keptCount, 1);
+  const room = Math.max((most - least) * 0.25, (enough - (most - least)) / 2, state.axis === ORDER ? 1.5 : 20);
+  const isSmall = most - least < span / 8 && span > enough * 1.5;
   if (least < state.from || most > state.to || isSmall) look(least - room, most + room);
-  if (finding.lock !== null) showRow((row) => row.type === 'head' && row.lock === finding.lock);
+  const isIts = (row) => (finding.lock === null ? row.text === `Data ${keyOf(finding)}` : row.lock === finding.lock);
+  showRow((row) => row.type === 'head' && isIts(row));
 }
 
 function chooseStep(number, at) {
@@ -199,10 +259,10 @@ const row = (list, name, ...content) => list.append(make('dt', {}, name), make('
 
 function tellDetails() {
   const panel = byId('details');
+  panel.hidden = false;
   if (state.stretch) return panel.replaceChildren(aboutStretch(state.stretch));
-  if (state.moment < 0) {
-    return panel.replaceChildren(make('p', {}, 'Choose a command, a band or a finding to see all about it.'));
-  }
+  panel.hidden = state.moment < 0;
+  if (panel.hidden) return panel.replaceChildren();
   const moment = moments[state.moment];
   const client = clients[moment.client];
   const list = make('dl');
@@ -282,6 +342,7 @@ function clearFilters() {
 function chooseAxis(axis) {
   state.axis = axis;
   document.querySelectorAll('#axes input').forEach((input) => { input.checked = Number(input.value) === axis; });
+  byId('even').disabled = axis === ORDER;
   refresh(true);
 }
 
@@ -304,7 +365,10 @@ function hitAt(x, y) {
 }
 
 function about(hit) {
-  if (hit.finding !== undefined) return [make('b', {}, findings[hit.finding].title), make('div', {}, findings[hit.finding].sentence)];
+  if (hit.finding !== undefined) {
+    if (hit.numbers.length === 1) return [make('b', {}, findings[hit.finding].title), make('div', {}, findings[hit.finding].sentence)];
+    return hit.numbers.slice(0, 12).map((number) => make('div', {}, `${SYMBOLS[findings[number].severity]} ${number + 1}: ${findings[number].title}`));
+  }
   if (hit.stretch) {
     const { stretch } = hit;
     const words = { held: 'holds', 'may-hold': 'may hold', waiting: 'waits for' }[stretch.kind];
@@ -419,7 +483,8 @@ function step(across, down) {
 
 function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const around = (by) => findings.length && chooseFinding((state.finding + by + findings.length + (state.finding < 0 && by < 0 ? 1 : 0)) % findings.length);
+  const chosen = firsts.indexOf(findings[state.finding]?.first ?? -1);
+  const around = (by) => firsts.length && chooseFinding(firsts[(chosen + by + firsts.length + (chosen < 0 && by < 0 ? 1 : 0)) % firsts.length]);
   const keys = {
     '+': () => zoom(0.6), '=': () => zoom(0.6), '-': () => zoom(1 / 0.6), 0: fit, f: fit,
     ArrowLeft: () => (event.shiftKey ? pan(-0.2) : step(-1, 0)), ArrowRight: () => (event.shiftKey ? pan(0.2) : step(1, 0)),
@@ -448,20 +513,35 @@ function drawLegend() {
   const mark = (kind) => (brush) => { pen = brush; shape(kind, 10, 8, 6); };
   const bar = (fill, edge, dash) => (brush) => {
     pen = brush;
-    part(0, 30, 2, 12, fill, edge, dash, '', paint.ink);
+    part(0, 30, 2, 12, fill, edge, dash, [], paint.ink);
   };
-  const items = [
-    [30, bar(paint.held, paint.held, []), 'holds'], [30, bar(hatches.lost, paint.lost, []), 'thinks that it holds'],
-    [30, bar(null, paint.late, [4, 4]), 'expired, goes on'], [30, bar(hatches['may-hold'], paint.may, [6, 3]), 'may hold'],
-    [30, bar(hatches.waiting, paint.wait, [2, 3]), 'waits'],
-    [20, mark('took'), 'takes'], [20, mark('refused'), 'refused'], [20, mark('released'), 'releases'],
-    [20, mark('foreign'), "deletes another's"], [20, mark('missed'), 'finds nothing'], [20, mark('extended'), 'extends'],
-    [20, mark('set'), 'sets'], [20, mark('read'), 'reads'], [20, mark('other'), 'other'],
+  const key = (end) => (brush) => {
+    pen = brush;
+    pen.fillStyle = paint.soft;
+    pen.fillRect(0, 2, 27, 12);
+    pen.strokeStyle = paint.faint;
+    pen.strokeRect(0.5, 2.5, 26, 11);
+    if (end) drawStayEnd(end, 27, 1, 14);
+  };
+  const groups = [['What the server has', [
+    [30, key(''), 'the key, with whose value; beside it: no key, anybody can take the lock'], [30, key('expired'), 'the key expires'],
+    [30, key('deleted'), 'a command deletes it'],
+  ]], ['What each client believes', [
+    [30, bar(paint.held, paint.held, []), 'holds the lock'], [30, bar(hatches.lost, paint.lost, []), 'thinks that it holds it, and does not'],
+    [30, bar(null, paint.late, [4, 4]), 'its lock has expired, and it goes on'], [30, bar(hatches['may-hold'], paint.may, [6, 3]), 'may hold it: the reply was lost'],
+    [30, bar(hatches.waiting, paint.wait, [2, 3]), 'waits'], [30, bar(hatches.both, paint.error, []), 'several hold it at once'],
+  ]], ['Commands', [
+    [20, mark('took'), 'takes'], [20, mark('refused'), 'is refused'], [20, mark('released'), 'releases'],
+    [20, mark('foreign'), "deletes or overwrites another's"], [20, mark('missed'), 'finds nothing of its own'], [20, mark('extended'), 'extends'],
+    [20, mark('set'), 'writes'], [20, mark('read'), 'reads'], [20, mark('other'), 'other'],
+    [20, (brush) => { pen = brush; stroke([[10, 1], [10, 15]], paint.ink, 3); }, 'connection ends'],
     [20, (brush) => { pen = brush; bolt(10, 8, paint.late); }, 'fault'],
     [20, (brush) => { pen = brush; stroke([[8, 2], [8, 14]], paint.may, 2); stroke([[12, 2], [12, 14]], paint.may, 2); }, 'gate'],
-  ];
+    [20, (brush) => { pen = brush; pen.fillStyle = paint.error; pen.beginPath(); pen.arc(10, 8, 7, 0, 7); pen.fill(); pen.textAlign = 'center'; pen.textBaseline = 'middle'; write('1', 10, 8.5, paint.paper, BOLD); }, 'the steps that prove the chosen finding'],
+    [20, (brush) => { pen = brush; for (const x of [8, 12]) stroke([[x - 2, 14], [x + 2, 2]], paint.late, 1.5); }, 'in the ruler: time left out'],
+  ]]];
   const [kept, outer] = [pen, size];
-  byId('legend').replaceChildren(...items.map(([width, paintOn, words]) => {
+  byId('legend').replaceChildren(...groups.map(([name, items]) => make('div', {}, make('b', {}, name), ...items.map(([width, paintOn, words]) => {
     const picture = make('canvas', { width: String(width * 2), height: '32', 'aria-hidden': 'true' });
     picture.style.width = `${width}px`;
     picture.style.height = '16px';
@@ -470,8 +550,9 @@ function drawLegend() {
     size = { width, height: 16, gutter: 0 };
     paintOn(brush);
     return make('span', {}, picture, words);
-  }));
+  }))));
   [pen, size] = [kept, outer];
+  labels = [];
 }
 
 function begin() {
@@ -484,6 +565,11 @@ function begin() {
   byId('in').addEventListener('click', () => zoom(0.6));
   byId('out').addEventListener('click', () => zoom(1 / 0.6));
   byId('fit').addEventListener('click', fit);
+  byId('even').addEventListener('change', () => {
+    state.isEven = !byId('even').checked;
+    refresh(true);
+    if (state.finding >= 0) reveal(state.finding);
+  });
   document.querySelectorAll('#axes input').forEach((input) => input.addEventListener('change', () => chooseAxis(Number(input.value))));
   stage.addEventListener('scroll', redraw);
   stage.addEventListener('pointerdown', press);
@@ -499,22 +585,21 @@ function begin() {
     worn = document.documentElement.dataset.theme;
     wear('light');
     draw();
-    document.querySelectorAll('.more').forEach((more, at) => { more.hidden = false; more.replaceChildren(...tell(at)); });
+    document.querySelectorAll('.more').forEach((more, at) => { more.hidden = false; more.replaceChildren(...tell(firsts[at])); });
   });
   window.addEventListener('afterprint', () => { wear(worn); chooseFinding(state.finding, true); });
-  // In a short run, or while clocks stand, the order tells most.
-  const isStill = moments.every((moment) => moment.at === moments[0].at);
+  // A clock that stands tells nothing; those of several servers differ.
+  const isStill = new Set(moments.map((moment) => moment.at)).size * 2 <= moments.length;
   refresh(true);
-  chooseAxis(moments.length <= 1000 || isStill ? ORDER : CLOCK);
+  chooseAxis(isStill || data.servers > 1 ? REAL : CLOCK);
   tellDetails();
   const asked = /^#finding-(\d+)$/.exec(window.location.hash);
-  // What is small shows its first finding at once; of what is large, an overview comes first.
-  const clearest = Math.max(findings.findIndex(({ code }) => code === 'two-holders'), 0);
-  const first = asked ? Number(asked[1]) - 1 : keptCount <= 60 ? clearest : -1;
+  // What did most harm is open from the beginning.
+  const first = asked ? Number(asked[1]) - 1 : 0;
   if (findings[first]) chooseFinding(first, !asked);
   draw();
 }
 
 begin();
 // For whoever wants to ask the picture something, such as this project's tests.
-window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, caption: (number) => captionOf(findings[number]), lanes: () => lanes, rows: () => rows };
+window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, labels: () => labels, size: () => size, place: (spot) => across(position(spot)), caption: (number) => captionOf(findings[number]), lanes: () => lanes, rows: () => rows };
