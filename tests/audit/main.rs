@@ -5,6 +5,7 @@
 //! random histories whose truth is known. `live.rs` asks a running server; `report` looks at the report's page, also in
 //! a browser.
 
+mod advice;
 mod claims;
 mod clocks;
 mod corpus;

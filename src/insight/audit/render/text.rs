@@ -33,14 +33,14 @@ pub fn report(worlds: &[WorldFindings]) -> String {
 pub fn report_for_terminal(worlds: &[WorldFindings], ink: Ink, width: usize) -> String {
     let mut text = Text { ink, width, lines: String::new() };
     let (allowed, open): (Vec<_>, Vec<_>) = all(worlds).partition(|(_, finding)| finding.allowed.is_some());
-    let mut told: HashMap<Code, HashSet<Vec<u8>>> = HashMap::new();
+    let mut told: HashMap<Code, HashSet<(Vec<u8>, &str)>> = HashMap::new();
     let mut rest: Vec<Placed<'_>> = Vec::new();
     for groups in by_lock(grouped(open, |(space, finding)| (finding.as_ref(), *space))) {
         let mut named: Option<Placed<'_>> = None;
         for group in groups {
             let Some(&(space, finding)) = group.findings.first() else { continue };
             let kinds = told.entry(finding.code).or_default();
-            if kinds.len() >= MAX_DESCRIBED || !kinds.insert(key_family(&group.keys).to_vec()) {
+            if kinds.len() >= MAX_DESCRIBED || !kinds.insert((key_family(&group.keys).to_vec(), finding.instead())) {
                 rest.extend(group.findings);
                 continue;
             }

@@ -255,8 +255,8 @@ fn refused_by_itself(context: &RuleContext<'_>, abandoned: &Abandoned, refused: 
         false => "",
     };
     let sentence = format!(
-        "{} was refused{times} by the lock `{key}` that it had taken itself, in an attempt whose reply was lost{may}; \
-         nobody released it {until}",
+        "{} was refused{times} by the lock `{key}` that it had taken itself, in an attempt whose reply was lost{may}: \
+         nobody released it {until}, and nobody could take it",
         refused.first.display_name()
     );
     let mut evidence = vec![abandoned.hold.acquired.shows("took the lock, and has not got the reply")];

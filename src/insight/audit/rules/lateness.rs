@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::relation::{expired_while_held, is_by_other_program, is_lost, is_pooled, is_retrying};
-use super::wording::{acquisition, granted_ttl, quoted};
+use super::wording::{acquisition, granted_ttl, is_renewed, quoted};
 use crate::insight::audit::advice::RENEWED;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
@@ -76,7 +76,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     let earliest = source.at - (source.real - source.earliest);
     let (now, actor) = (earliest.div_euclid(1000), hold.client.display_name());
     let (span, deadline) = (granted_ttl(hold), hold.deadline);
-    let renewed = hold.extended.as_ref().map(|_| format!("{RENEWED} before")).unwrap_or_default();
+    let renewed = if is_renewed(hold) { format!("{RENEWED} before") } else { String::new() };
     state.releases += 1;
     let (Some(span), Some(deadline)) = (span, deadline) else { return };
     let left = deadline.saturating_sub(now);

@@ -36,9 +36,17 @@ pub fn acquisition(hold: &Hold) -> Evidence {
             let millis = deadline.saturating_sub(hold.acquired.at.div_euclid(1000));
             hold.acquired.shows(format!("took the lock for {millis} ms{told}"))
         }
-        None if hold.extended.is_some() => hold.acquired.shows(format!("took the lock{told}{RENEWED}")),
+        None if is_renewed(hold) => hold.acquired.shows(format!("took the lock{told}{RENEWED}")),
         None => hold.acquired.shows(format!("took the lock{told}")),
     }
+}
+
+/// Whether a holder has extended its lock; to give it its first expiry is to take it.
+pub fn is_renewed(hold: &Hold) -> bool {
+    let words = || hold.acquired.line.split(' ');
+    let has_expiry =
+        words().any(|word| ["EX", "PX", "EXAT", "PXAT"].iter().any(|option| word.eq_ignore_ascii_case(option)));
+    hold.extensions > u32::from(!has_expiry)
 }
 
 /// `held`, or `may have held` for a client whose reply was lost.

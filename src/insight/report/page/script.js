@@ -124,7 +124,7 @@ function listFindings() {
     const same = sameAs(number);
     const times = same.reduce((sum, other) => sum + findings[other].times, 0);
     const often = times > 1 ? [make('span', { class: 'often' }, `${times.toLocaleString('en')} times`
-      + (same.length > 1 ? `, in ${finding.keys}; this is the first` : ''))] : [];
+      + (new Set(same.map((other) => findings[other].key)).size > 1 ? `, in ${finding.keys}` : '') + (same.length > 1 ? '; this is the first' : ''))] : [];
     const button = make('button', {
       type: 'button', class: 'finding', 'aria-pressed': 'false', 'aria-expanded': 'false', id: `finding-${number + 1}`,
       onclick: () => chooseFinding(findings[state.finding]?.first === number ? -1 : number),
@@ -175,7 +175,7 @@ function tell(number) {
   const finding = findings[number];
   const steps = finding.evidence.map((step, at) => {
     const content = [make('span', { class: 'number', 'aria-hidden': 'true' }, `${at + 1}`),
-      make('span', {}, make('b', {}, step.who || 'The server'), ' ', step.line.startsWith('(') ? '' : make('code', {}, step.line)), make('span', { class: 'what' }, step.what)];
+      make('span', {}, make('b', {}, step.who || 'The server'), ' ', step.line.startsWith('(') ? '' : make('code', {}, step.line)), make('span', { class: 'what' }, ...quoted(step.what))];
     return make('li', {}, make('button', { type: 'button', class: 'step', onclick: () => chooseStep(number, at) }, ...content));
   });
   const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
