@@ -17,7 +17,7 @@ local balance = redis.call('INCRBY', KEYS[2], ARGV[2])
 redis.call('SET', KEYS[1], 'balance ' .. balance)
 return 1
 """
-REQUESTS = [(f"req-{number}", 5 + number) for number in range(8)]
+REQUESTS = [(f"req-{number}", 5 + number) for number in range(5)]
 
 
 def connect():

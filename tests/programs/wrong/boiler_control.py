@@ -38,17 +38,20 @@ def dying():
 
 
 def controller(step, life, seen_over, may_take, has_read, may_write, written):
-    redis = Link()
-    if not redis("SETNX", LOCK, time.time() + life):
+    redis, end = Link(), time.time() + life
+    if not redis("SETNX", LOCK, end):
         while float(redis("GET", LOCK)) > time.time():
             time.sleep(0.02)
         seen_over.set()
         assert may_take.wait(15)
-        redis("GETSET", LOCK, time.time() + life)  # replies who was first, and nobody listens!
+        end = time.time() + life
+        redis("GETSET", LOCK, end)  # replies who was first, and nobody listens!
     setpoint = int(redis("GET", SETPOINT))
     has_read.set()
     assert may_write.wait(15)
     redis("SET", SETPOINT, setpoint + step)  # one of the steps is lost!
+    if time.time() < end:
+        redis("DEL", LOCK)
     written.set()
 
 

@@ -36,8 +36,10 @@ class Task:
 
 async def main():
     asked = asyncio.Barrier(3)
-    running = Task(None)
-    assert await running.enter()
+    running, short, early = Task(None), Task(None), Task(None)
+    assert [await task.enter() for task in (running, short, early)] == [True, True, False]
+    await short.leave()
+    await early.r.aclose()
     tasks = [Task(asked) for _ in range(3)]
     entered = await asyncio.wait_for(asyncio.gather(*(task.enter() for task in tasks)), 15)
     inside = await running.r.zcard(KEY)
