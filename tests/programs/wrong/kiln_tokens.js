@@ -48,7 +48,8 @@ async function main() {
 
   const steps = JSON.parse(await reaper.get(programme('kiln-1')));
   const tokens = await reaper.lLen(TOKENS);
-  if (steps.length !== 4) console.log(`damage: ${4 - steps.length} of four steps are lost, and ${tokens} tokens are there`);
+  const lost = 4 - steps.length;
+  if (lost) console.log(`damage: ${lost} of four steps are lost, and ${tokens} tokens are there`);
   await Promise.all([first, second, third, reaper].map((redis) => redis.close()));
 }
 

@@ -7,7 +7,9 @@ const { randomUUID } = require('node:crypto');
 const { createClient } = require('redis');
 
 const LEASE = 400;
-const EXTEND = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`;
+const EXTEND = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`;
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`;
 const connect = () => createClient({ url: process.env.REDIS_URL }).connect();
 
@@ -47,12 +49,12 @@ async function main() {
   const fresh = await second.read();
   await first.extend();
   await second.write({ entries: fresh.entries + 3, sum: fresh.sum + 450 });
-  await first.write({ entries: seen.entries + 2, sum: seen.sum + 120 }); // over the other connection, without the lease !
+  await first.write({ entries: seen.entries + 2, sum: seen.sum + 120 }); // another connection, and no lease !
   await first.give();
   await second.give();
 
   const { entries, sum } = await first.read();
-  if (entries !== 5) console.log(`damage: five entries were rolled up, and the total knows ${entries} with a sum of ${sum}`);
+  if (entries !== 5) console.log(`damage: of five entries the total knows ${entries}, with a sum of ${sum}`);
   await Promise.all(clients.map((client) => client.close()));
 }
 

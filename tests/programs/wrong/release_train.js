@@ -44,7 +44,8 @@ async function main() {
   });
 
   const parts = JSON.parse(await left.get(manifest));
-  if (second && !parts.includes('web 9.0')) console.log(`damage: web 9.0 was shipped and is not in ${parts.join(', ')}`);
+  const lost = second && !parts.includes('web 9.0');
+  if (lost) console.log(`damage: web 9.0 was shipped and is not in ${parts.join(', ')}`);
   await Promise.all(clients.map((client) => client.close()));
 }
 
