@@ -47,7 +47,8 @@ async function addStep(servers) {
     }
     const [version, steps] = await servers[0].hmget(PLAN, 'version', 'steps');
     await at('inside');
-    const more = JSON.stringify([...JSON.parse(steps ?? '[]'), role]);
+    const known = JSON.parse(steps ?? '[]');
+    const more = JSON.stringify(known.includes(role) ? known : [...known, role]);
     const saved = await servers[0].eval(SAVE, 1, PLAN, version ?? '0', more);
     await release(servers, token);
     if (saved) return;
