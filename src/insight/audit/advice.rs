@@ -182,7 +182,11 @@ impl Finding {
             () if self.is_renewed() => {
                 Some("Stop the work when a renewal fails or comes too late, and guard the data with a fencing token.")
             }
-            () => None,
+            () if has("deleted all keys") || has("swapped") || has("had not got") => None,
+            () => Some(
+                "Give the lock more time than the work ever takes, or renew it; for the case that it is lost all the same, check it before \
+                 each write, or guard the data with a fencing token.",
+            ),
         }
     }
 

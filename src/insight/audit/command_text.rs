@@ -1,5 +1,7 @@
 //! A command as evidence shows it. Of a script or a transaction that is what it ran: the digest of a script tells nobody anything.
 
+use std::cmp::Ordering;
+
 use super::journal_line::JournalLine;
 use crate::powers::short_line;
 
@@ -23,19 +25,19 @@ pub fn command_text(line: &JournalLine<'_>) -> String {
         }
         _ => short_line(&line.words),
     };
-    line.with_nested(|nested| {
-        let own = nested.iter().filter(|command| command.depth == 1);
-        for (number, command) in own.take(MAX_INSIDE + 1).enumerate() {
-            text.push_str(if number == 0 { " (ran " } else { "; " });
-            match number {
-                MAX_INSIDE => text.push_str("..."),
-                _ => text.push_str(&clipped(short_line(&command.words))),
-            }
+    let mut number = 0;
+    line.each_inside(|words| {
+        let separator = if number == 0 { " (ran " } else { "; " };
+        match number.cmp(&MAX_INSIDE) {
+            Ordering::Less => text.extend([separator, &clipped(short_line(words))]),
+            Ordering::Equal => text.push_str("; ..."),
+            Ordering::Greater => {}
         }
-        if !nested.is_empty() {
-            text.push(')');
-        }
+        number += 1;
     });
+    if number > 0 {
+        text.push(')');
+    }
     text
 }
 

@@ -260,6 +260,22 @@ impl<'a> JournalLine<'a> {
         String::from_utf8_lossy(self.words.first().copied().unwrap_or_default())
     }
 
+    /// Lends the words of each command that EXEC or a script ran itself.
+    pub fn each_inside(&self, mut look: impl FnMut(&[&[u8]])) {
+        match self.origin {
+            Origin::Memory(seen) => {
+                let (nested, _) = seen.record.nested();
+                let own = nested.iter().filter(|command| command.depth == 1);
+                own.for_each(|command| look(&command.kept.words().iter().collect::<LineWords<'_>>()));
+            }
+            Origin::File(Item::Command(entry)) => {
+                let words = entry.children.iter().map(|child| child.words.iter().map(Vec::as_slice));
+                words.for_each(|words| look(&words.collect::<LineWords<'_>>()));
+            }
+            Origin::File(Item::Event(_)) => {}
+        }
+    }
+
     /// Lends the commands that EXEC or a script ran.
     pub fn with_nested<R>(&self, look: impl FnOnce(&[NestedCommand<'_>]) -> R) -> R {
         match self.origin {

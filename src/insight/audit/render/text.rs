@@ -80,7 +80,7 @@ pub fn summary_line(worlds: &[WorldFindings]) -> String {
             _ => format!("no lock was misused ({watched})"),
         };
     }
-    let locks: HashSet<_> = open.iter().map(|placed| lock_of(placed)).collect();
+    let locks: HashSet<_> = open.iter().map(lock_of).collect();
     format!("{} in {} ({watched})", severities(&open), counted(locks.len() as u64, "lock"))
 }
 

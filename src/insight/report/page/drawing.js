@@ -82,12 +82,15 @@ function wrapped(text, font, room) {
   return lines;
 }
 
-// Room for the longest name, as far as that leaves enough for the picture.
+// Room for the longest name, as far as that leaves enough for the picture. In a narrow window names stand above their rows.
+const NARROW = 560;
 function measureGutter(width) {
+  if (width < NARROW) return 10;
   pen.font = BOLD;
   const widest = Math.max(0, ...clients.slice(0, 2000).map((client) => pen.measureText(title(client)).width));
-  return Math.round(Math.max(96, Math.min(widest + 30, width * 0.3, 300)));
+  return Math.round(Math.max(130, Math.min(widest + 30, width * 0.3, 300)));
 }
+const roomForNames = () => (size.width < NARROW ? size.width : size.gutter) - 24;
 
 function write(text, x, y, colour = paint.ink, font = TEXT) {
   pen.font = font;
@@ -131,7 +134,7 @@ function draw() {
   for (const head of heads) drawOverlaps(head, yOf(head));
   drawWide();
   for (const row of shown) {
-    const y = yOf(row);
+    const y = yOf(row) + (row.above ?? 0);
     if (row.type === 'stay') drawStays(row, y);
     else if (row.type === 'band') drawBands(row, y);
     else if (row.type === 'lane') drawLane(row, y);
@@ -157,7 +160,8 @@ function drawGround(row, y) {
     stroke([[0, y + row.height - 0.5], [size.width, y + row.height - 0.5]], paint.soft);
     const [first, last] = [row.moments[0], row.moments.at(-1)];
     const end = moments[last].event === 'closed' ? across(positionOf(last)) : size.width;
-    stroke([[across(positionOf(first)), y + 15.5], [end, y + 15.5]], paint.line);
+    const middle = y + row.above + 15.5;
+    stroke([[across(positionOf(first)), middle], [end, middle]], paint.line);
   }
 }
 
@@ -170,9 +174,10 @@ function drawName(row, y) {
     pen.font = BOLD;
     return write(row.text, 8, middle, paint.ink, BOLD);
   }
-  if (row.type === 'stay') return write('key on the server', 16, middle, paint.faint);
+  const isAbove = row.above > 0;
+  if (row.type === 'stay') return write('key on the server', 16, isAbove ? y + 9 : middle, paint.faint);
   if (row.type === 'band') {
-    const top = middle - ((row.names.length - 1) * LINE) / 2;
+    const top = isAbove ? y + 9 : middle - ((row.names.length - 1) * LINE) / 2;
     return row.names.forEach((name, at) => write(name, 16, top + at * LINE, paint.ink, BOLD));
   }
   row.names.forEach((name, at) => write(name, 8, y + 14 + at * LINE, paint.ink, BOLD));
@@ -194,7 +199,7 @@ function drawWide() {
 }
 
 function drawStays(row, y) {
-  const middle = y + row.height / 2;
+  const middle = y + STAY / 2;
   let last = -Infinity;
   row.stays.forEach((stay) => {
     const from = across(position(stay.from));
@@ -202,11 +207,11 @@ function drawStays(row, y) {
     if (until < size.gutter || from > size.width || until - last < 1) return;
     last = until;
     pen.fillStyle = paint.soft;
-    pen.fillRect(from, y + 2, until - from, row.height - 4);
+    pen.fillRect(from, y + 2, until - from, STAY - 4);
     pen.strokeStyle = paint.faint;
     pen.lineWidth = 1;
-    pen.strokeRect(Math.round(from) + 0.5, y + 2.5, Math.round(until - from), row.height - 5);
-    if (stay.end) drawStayEnd(stay.end, Math.round(until) + 0.5, y + 1, row.height - 2);
+    pen.strokeRect(Math.round(from) + 0.5, y + 2.5, Math.round(until - from), STAY - 5);
+    if (stay.end) drawStayEnd(stay.end, Math.round(until) + 0.5, y + 1, STAY - 2);
     drawn.bars += 1;
     const start = Math.max(from, size.gutter) + 6;
     const owner = stay.client === null ? null : clients[stay.client];
@@ -263,7 +268,7 @@ function part(x, until, y, tall, fill, edge, dash, words, ink) {
 
 function drawBands(row, y) {
   const tall = BAND - 5;
-  const top = y + (row.height - tall) / 2;
+  const top = y + (row.height - row.above - tall) / 2;
   let last = -Infinity;
   row.stretches.forEach((stretch, number) => {
     const from = across(position(stretch.from));
@@ -529,7 +534,7 @@ function drawSteps(yOf) {
     const lane = laneOf.get(client);
     const row = lane ?? (step.moment === null ? bandOf : undefined);
     if (!row) return;
-    points.push({ x: across(position(step.spot)), y: yOf(row) + (lane ? 15 : row.height / 2), at });
+    points.push({ x: across(position(step.spot)), y: yOf(row) + row.above + (lane ? 15 : STAY / 2), at });
   });
   const colour = paint[finding.severity];
   for (let at = 1; at < points.length; at += 1) {

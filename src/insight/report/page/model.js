@@ -243,6 +243,7 @@ function lay(chosen) {
     if (!group.has(stretch.client)) group.set(stretch.client, []);
     group.get(stretch.client).push(stretch);
   }
+  const isNarrow = size.width < NARROW;
   rows = [];
   height = 0;
   const add = (row) => {
@@ -254,16 +255,18 @@ function lay(chosen) {
   const addCaptions = (found) => found.length
     && add({ type: 'captions', found, height: CAPTION * Math.min(found.length, 4) + 4 });
   const addBand = (lock, client, list) => {
-    const names = wrapped(title(clients[client]), BOLD, size.gutter - 22);
-    add({ type: 'band', lock, client, names, stretches: list, height: Math.max(BAND, names.length * LINE + 8) });
+    const names = wrapped(title(clients[client]), BOLD, roomForNames());
+    const above = isNarrow ? names.length * LINE + 3 : 0;
+    add({ type: 'band', lock, client, names, above, stretches: list, height: isNarrow ? above + BAND : Math.max(BAND, names.length * LINE + 8) });
   };
   const addLanes = (text, list) => {
     if (list.length) add({ type: 'title', text, height: HEAD });
     for (const lane of list) {
-      const names = wrapped(title(clients[lane.client]), BOLD, size.gutter - 14);
-      const places = wrapped(placeOf(clients[lane.client]), TEXT, size.gutter - 14);
+      const names = wrapped(title(clients[lane.client]), BOLD, roomForNames());
+      const places = wrapped(placeOf(clients[lane.client]), TEXT, roomForNames());
       const tall = (names.length + places.length) * LINE + 8;
-      add({ type: 'lane', ...lane, names, places, height: Math.max(LANE, tall) });
+      const above = isNarrow ? tall : 0;
+      add({ type: 'lane', ...lane, names, places, above, height: isNarrow ? above + LANE : Math.max(LANE, tall) });
     }
   };
   let rest = lanes;
@@ -286,7 +289,7 @@ function lay(chosen) {
     const found = captions.get(lock) ?? [];
     const head = add({ type: 'head', lock, text: `Lock ${lockName(locks[lock])}`, found, height: HEAD });
     addCaptions(found);
-    add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], height: STAY });
+    add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], above: isNarrow ? LINE + 3 : 0, height: isNarrow ? STAY + LINE + 3 : STAY });
     const group = [...bands.get(lock)].sort(([one], [other]) => ownFirst(one, other));
     const isChosen = first && first.lock === lock;
     for (const [client, list] of group) {
