@@ -111,6 +111,41 @@ fn the_lock_with_the_worst_finding_comes_first_and_what_is_allowed_last() {
 }
 
 #[test]
+fn what_is_lost_is_told_before_what_could_be_whatever_came_first() {
+    let at = |code: Code, severity: Severity, key: &str, at: i64| Finding { severity, at, ..finding(code, key) };
+    let worlds = world(vec![
+        at(Code::CloseToExpiry, Severity::Note, "a", NOON),
+        at(Code::UncheckedRelease, Severity::Warning, "b", NOON + 1),
+        at(Code::GetThenDelete, Severity::Error, "c", NOON + 2),
+        at(Code::ForeignRelease, Severity::Error, "d", NOON + 3),
+        at(Code::TwoHolders, Severity::Error, "e", NOON + 5),
+        at(Code::WorkAfterExpiry, Severity::Error, "f", NOON + 4),
+        at(Code::LostUpdate, Severity::Error, "g", NOON + 6),
+        at(Code::LostUpdate, Severity::Note, "h", NOON + 7),
+    ]);
+    let codes = [
+        "lost-update",
+        "work-after-expiry",
+        "two-holders",
+        "foreign-release",
+        "get-then-delete",
+        "unchecked-release",
+        "close-to-expiry",
+        "lost-update",
+    ];
+    let told = render::report(&worlds);
+    let told: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split([' ', ':']).nth(1))
+        .filter(|word| codes.contains(word))
+        .collect();
+    assert_eq!(told, codes);
+    let results = sarif(&worlds)["runs"][0]["results"].clone();
+    let told: Vec<&str> = results.as_array().unwrap().iter().map(|result| result["ruleId"].as_str().unwrap()).collect();
+    assert_eq!(told, codes);
+}
+
+#[test]
 fn a_thousand_of_a_kind_do_not_bury_the_rest() {
     let many = (0..1000).map(|number| finding(Code::NoExpiry, &format!("job:{number}")));
     let told = render::report(&world(many.chain([finding(Code::LateRelease, "other")]).collect()));

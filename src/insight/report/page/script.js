@@ -558,6 +558,8 @@ function drawLegend() {
 function begin() {
   listFindings();
   fillFilters();
+  // Where there is little room, the picture has it.
+  byId('key').open = window.innerHeight >= 720;
   const isDark = window.matchMedia('(prefers-color-scheme: dark)');
   wear(isDark.matches ? 'dark' : 'light');
   isDark.addEventListener('change', () => wear(isDark.matches ? 'dark' : 'light'));
