@@ -62,7 +62,7 @@ fn a_lock_that_was_over_protects_nothing_and_the_finding_says_so() {
     let finding = found(Code::LostUpdate, story).expect("it is lost");
     assert_eq!(finding.severity, Severity::Error);
     let [what, why] = [
-        "overwrote what B (client 4) had written to `cents` of `sum` in between, which is lost: it had found nothing",
+        "to `cents` of `sum` in between, which is lost: it had found nothing",
         "although both had `lock`: the time of A ",
     ];
     assert!(finding.sentence.contains(what) && finding.sentence.contains(why), "{}", finding.sentence);
