@@ -446,7 +446,8 @@ fn another_connection_of_the_program_works_after_the_loss() {
     // Several connections of the program have locks: each may do the work of another one.
     let several = "c: CLIENT SETNAME A\nc: SET lock:8 {c} NX PX 10000\nd: SET data 2\nc: RELEASE lock:8 {c}";
     for right in ["d: SET other 2", "x: SET data 2", several] {
-        assert!(found(Code::WorkAfterExpiry, &story(right)).is_none(), "{right}");
+        let told = found(Code::WorkAfterExpiry, &story(right));
+        assert!(told.is_none(), "{right}: {told:?}");
     }
 }
 

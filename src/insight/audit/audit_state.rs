@@ -240,12 +240,15 @@ impl AuditState {
         state.or_insert_with(|| ClientState::new(Arc::clone(client))).note_companion(companion);
     }
 
-    /// The connections of a client's program that have to do with locks.
-    pub fn companions_of(&self, client: &ClientIdentity) -> Vec<(u16, u64)> {
-        let companions = self.clients.iter().filter(|(_, state)| state.client.may_work_for(client));
-        let mut companions: Vec<_> = companions.map(|(key, _)| *key).collect();
-        companions.sort_unstable();
-        companions
+    /// The same for all connections of a client's program that have to do with locks: each may work for the other one.
+    pub fn note_companions(&mut self, client: &Arc<ClientIdentity>) {
+        let companions = self.clients.values().filter(|state| state.client.may_work_for(client));
+        let mut companions: Vec<_> = companions.map(|state| Arc::clone(&state.client)).collect();
+        companions.sort_unstable_by_key(|companion| companion.id);
+        for companion in companions {
+            self.note_companion(client, (companion.server, companion.id));
+            self.note_companion(&companion, (client.server, client.id));
+        }
     }
 
     /// More is known now of the process of a client.

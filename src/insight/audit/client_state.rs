@@ -17,7 +17,7 @@ const MAX_READS: usize = 16;
 pub const MAX_LOCKS: usize = 16;
 pub const MAX_ACCESSED: usize = 64;
 /// How many other connections of its program are remembered of each.
-const MAX_COMPANIONS: usize = 8;
+const MAX_COMPANIONS: usize = 16;
 /// How many entries `locks_met` has before it is pruned for the first time.
 const FEW: usize = 64;
 

@@ -29,6 +29,9 @@ struct Taken {
     is_before_read: bool,
 }
 
+/// Clients that were refused by locks until their connections ended.
+pub type Refused = VecDeque<(Arc<LockId>, Waiter)>;
+
 /// The locks of both clients.
 pub struct IntendedLocks {
     own: Option<Taken>,
@@ -42,7 +45,7 @@ impl IntendedLocks {
     /// holds of keys that are not tracked any more, `refused` clients whose connections have ended.
     pub fn of(
         locks: &LockTable,
-        (forgotten, refused): (&VecDeque<(Arc<LockId>, PastHold)>, &VecDeque<(Arc<LockId>, Waiter)>),
+        (forgotten, refused): (&VecDeque<(Arc<LockId>, PastHold)>, &Refused),
         key: &LockId,
         own: &Section,
         others: &Section,
@@ -180,11 +183,7 @@ impl IntendedLocks {
 }
 
 /// Whether a client waits for a lock that it has not got, or has waited for it to its end.
-fn is_refused(
-    (locks, refused): (&LockTable, &VecDeque<(Arc<LockId>, Waiter)>),
-    taken: &Taken,
-    section: &Section,
-) -> bool {
+fn is_refused((locks, refused): (&LockTable, &Refused), taken: &Taken, section: &Section) -> bool {
     let present = locks.get(&taken.id).into_iter().flat_map(|lock| &lock.waiters);
     let gone = refused.iter().filter(|(id, _)| *id == taken.id).map(|(_, waiter)| waiter);
     let is_its = |waiter: &Waiter| {

@@ -147,8 +147,10 @@ impl KeptValue {
             return if is_zero(theirs) || is_zero(ours) { Conflict::Replaced } else { Conflict::Undone };
         }
         let (own, other) = (Edit::of(base, ours), Edit::of(base, theirs));
-        let are_apart = own.to <= other.from || other.to <= own.from;
-        let are_alike = own.is_insertion() && other.is_insertion() || own.is_removal() && other.is_removal();
+        let (own_part, other_part) = (own.part(base), other.part(base));
+        let are_apart = own_part.1 <= other_part.0 || other_part.1 <= own_part.0;
+        let are_insertions = own.is_insertion(base, ours) && other.is_insertion(base, theirs);
+        let are_alike = are_insertions || own.is_removal(base) && other.is_removal(base);
         if are_apart || are_alike || own.changes_number(&other, base, theirs, ours) {
             Conflict::Undone
         } else {
@@ -191,12 +193,28 @@ impl Edit {
         Self { from, to: old.len() - same, length: new_rest.len() - same }
     }
 
-    fn is_insertion(&self) -> bool {
-        self.from == self.to && self.length > 0
+    /// The whole part that has changed: a time, a name and a number change in some of their letters alone.
+    fn part(&self, old: &[u8]) -> (usize, usize) {
+        let is_inside = |byte: &&u8| !is_between(**byte);
+        let before = old[..self.from].iter().rev().take_while(is_inside).count();
+        let behind = old[self.to..].iter().take_while(is_inside).count();
+        (self.from - before, self.to + behind)
     }
 
-    fn is_removal(&self) -> bool {
-        self.from < self.to && self.length == 0
+    /// Whether parts have come, and none has gone.
+    fn is_insertion(&self, old: &[u8], new: &[u8]) -> bool {
+        self.from == self.to && self.length > 0 && self.is_of_parts(old, &new[self.from..self.from + self.length])
+    }
+
+    /// Whether parts have gone, and none has come.
+    fn is_removal(&self, old: &[u8]) -> bool {
+        self.from < self.to && self.length == 0 && self.is_of_parts(old, &old[self.from..self.to])
+    }
+
+    fn is_of_parts(&self, old: &[u8], changed: &[u8]) -> bool {
+        let before = old[..self.from].last();
+        let around = before.into_iter().chain(old.get(self.to)).chain(changed.first()).chain(changed.last());
+        around.into_iter().any(|byte| is_between(*byte) || *byte == b' ')
     }
 
     /// Whether both edits have changed one number in a text.
@@ -211,6 +229,12 @@ impl Edit {
         };
         [base, theirs, ours].into_iter().all(number)
     }
+}
+
+/// Whether a character stands between the parts of a text.
+fn is_between(byte: u8) -> bool {
+    matches!(byte, b',' | b';' | b'|' | b'=' | b'&' | b'"' | b'\'' | b'\n' | b'\r' | b'\t')
+        || matches!(byte, b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>')
 }
 
 /// How many digits a number has that may be a time.
@@ -277,6 +301,9 @@ mod tests {
             ("idle", "busy", "done"),
             (r#"{"state":"idle","by":"a"}"#, r#"{"state":"busy","by":"b"}"#, r#"{"state":"done","by":"c"}"#),
             (r#"{"at":1700000000}"#, r#"{"at":1700000007}"#, r#"{"at":1700000009}"#),
+            (r#"{"at":1700000010}"#, r#"{"at":1700000011}"#, r#"{"at":1700000020}"#),
+            ("at 10:00:10 o'clock", "at 10:00:11 o'clock", "at 10:00:20 o'clock"),
+            ("running", "running2", "running3"),
             (r#"{"page":"one","views":7}"#, r#"{"page":"two","views":8}"#, r#"{"page":"six","views":9}"#),
             (&long, &format!("{long}a"), &format!("{long}b")),
         ] {

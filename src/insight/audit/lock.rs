@@ -55,7 +55,7 @@ pub struct Lock {
     pub pending: Vec<Finding>,
     pub times_taken: u64,
     /// The hashes of some keys that its holders have used.
-    guarded: Vec<u64>,
+    used_keys: Vec<u64>,
 }
 
 /// How a client came to hold a lock.
@@ -225,7 +225,7 @@ pub const MAX_PAST_HOLDS: usize = 8;
 pub const MAX_WAITERS: usize = 256;
 
 /// How many keys are remembered that the holders of a lock have used.
-const MAX_GUARDED: usize = 16;
+const MAX_USED_KEYS: usize = 16;
 
 fn hash_of(db: u32, key: &[u8]) -> u64 {
     FixedState::default().hash_one((db, key))
@@ -263,21 +263,21 @@ impl Lock {
             waiters: Vec::new(),
             pending: Vec::new(),
             times_taken: 0,
-            guarded: Vec::new(),
+            used_keys: Vec::new(),
         }
     }
 
     /// A holder uses a key.
-    pub fn note_guarded(&mut self, db: u32, key: &[u8]) {
+    pub fn note_used(&mut self, db: u32, key: &[u8]) {
         let hash = hash_of(db, key);
-        if self.guarded.len() < MAX_GUARDED && !self.guarded.contains(&hash) {
-            push_exact(&mut self.guarded, hash);
+        if self.used_keys.len() < MAX_USED_KEYS && !self.used_keys.contains(&hash) {
+            push_exact(&mut self.used_keys, hash);
         }
     }
 
     /// Whether a holder has used a key.
-    pub fn guards(&self, db: u32, key: &[u8]) -> bool {
-        !self.guarded.is_empty() && self.guarded.contains(&hash_of(db, key))
+    pub fn is_used_for(&self, db: u32, key: &[u8]) -> bool {
+        !self.used_keys.is_empty() && self.used_keys.contains(&hash_of(db, key))
     }
 
     /// Whether the reasons are enough to take the key for a lock.

@@ -37,7 +37,7 @@ pub enum LockReason {
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
     /// Two clients had it, or one had it and refused the other one, while they worked on the same data.
-    Guards = 65_536,
+    Around = 65_536,
     /// A client set its former value there again after another one had taken the key with a value of its own.
     Retaken = 131_072,
 }
@@ -61,7 +61,7 @@ impl LockReason {
         Self::Several,
         Self::Said,
         Self::Learned,
-        Self::Guards,
+        Self::Around,
         Self::Retaken,
         Self::Alike,
         Self::Behind,
@@ -86,7 +86,7 @@ impl LockReason {
             Self::Several => "several-servers",
             Self::Said => "said",
             Self::Learned => "learned",
-            Self::Guards => "around-data",
+            Self::Around => "around-data",
             Self::Retaken => "set-again",
             Self::Alike => "refused-alike",
             Self::Behind => "expiry-later",
@@ -107,7 +107,7 @@ impl LockReason {
             Self::Several => "the same value was set on several servers",
             Self::Said => "--locks names it",
             Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
-            Self::Guards => "two clients asked for it around what they read and wrote",
+            Self::Around => "two clients asked for it around what they read and wrote",
             Self::Retaken => "a client set its own value there again after another one had taken it with another value",
             Self::Alike => "another client was refused that offered the same value, or one that is no token",
             Self::Behind => "it was taken with a value that is no token, and got its expiry later",

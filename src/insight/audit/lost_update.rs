@@ -371,9 +371,7 @@ impl LostUpdates {
             self.forget();
         }
         let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
-        for companion in state.companions_of(&party.client) {
-            state.note_companion(&party.client, companion);
-        }
+        state.note_companions(&party.client);
         Arc::make_mut(&mut self.parties).insert(by, party);
     }
 
@@ -478,15 +476,11 @@ impl LostUpdates {
         })
     }
 
-    /// Whether a client has written a part without a look at it, and not as the first one.
+    /// Whether a client has written a part without a look at it after somebody had read it.
     fn is_set_blindly(&self, id: PartId, moment: &Moment) -> bool {
         let is_own = |write: &&KeptWrite| (write.moment.server, write.moment.client) == (moment.server, moment.client);
         let own = self.versions.writes_of(id).find(is_own);
-        own.is_some_and(|own| {
-            own.kind == WriteKind::Value
-                && own.basis.is_none()
-                && self.versions.writes_of(id).any(|other| other.moment.is_before(&own.moment))
-        })
+        own.is_some_and(|own| own.kind == WriteKind::Value && own.basis.is_none())
     }
 
     /// The last read by another connection that may belong to a client's program, and to no other one that writes.
@@ -581,7 +575,7 @@ impl LostUpdates {
         if shows_a_lock {
             let source = AuditState::source_of(line, &client);
             for id in &ids {
-                state.with_lock(id, None, source.clone(), |tracker| tracker.note_reason(LockReason::Guards));
+                state.with_lock(id, None, source.clone(), |tracker| tracker.note_reason(LockReason::Around));
             }
         }
         let are_known = shows_a_lock || ids.iter().all(|id| state.locks.get(id).is_some_and(Lock::is_known));

@@ -61,7 +61,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
             let access = client.access_to(*db, key).cloned();
             match &access {
-                _ if is_guarded => note_guarded(state, line, worker),
+                _ if is_guarded => note_conditional(state, line, worker),
                 Some(access) if writes => note_write(state, line, worker, (key, access)),
                 None if writes => note_first_write(state, line, worker, (*db, key)),
                 _ => {}
@@ -74,7 +74,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
                 let holds = client.holds.clone();
                 holds.iter().for_each(|id| {
                     if let Some(tracked) = state.locks.get_mut(id) {
-                        tracked.lock.note_guarded(*db, key);
+                        tracked.lock.note_used(*db, key);
                     }
                 });
             }
@@ -124,7 +124,8 @@ fn lost_locks(
     worker: (u16, u64),
 ) -> Option<(Arc<ClientIdentity>, Vec<Arc<LockId>>)> {
     let client = state.clients.get_mut(&worker)?;
-    let (client, ids) = (Arc::clone(&client.client), locks_of(client));
+    let (known, ids) = (Arc::clone(&client.client), locks_of(client));
+    let client = Arc::new(ClientIdentity { seen: line.real, ..(*known).clone() });
     let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
@@ -155,14 +156,18 @@ fn note_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)
 
 /// A client writes a key that it has not accessed under its lock, as other holders have.
 fn note_first_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), (db, key): (u32, &[u8])) {
-    let guards = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.guards(db, key));
-    let is_candidate = |client: &ClientState| client.lost.iter().chain(&client.holds).any(guards);
-    if line.order != EffectOrder::Total || !state.clients.get(&worker).is_some_and(is_candidate) {
+    let is_used_for = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key));
+    let is_candidate = |client: &ClientState| client.lost.iter().chain(&client.holds).any(is_used_for);
+    if !state.clients.get(&worker).is_some_and(is_candidate) {
         return;
     }
     let Some((client, ids)) = lost_locks(state, line, worker) else { return };
+    let is_over = |lock: &Lock| {
+        lock.past_hold_of(&client)
+            .is_some_and(|past| past.at.saturating_sub(past.hold.slack() * 1000) <= line.earliest_at())
+    };
     for id in &ids {
-        if state.locks.get(id).is_some_and(|lock| lock.guards(db, key)) {
+        if state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key) && is_over(lock)) {
             let source = AuditState::source_of(line, &state.client_of(line));
             state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key, true));
         }
@@ -170,7 +175,7 @@ fn note_first_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16
 }
 
 /// A client writes on a condition: that makes up for the locks that it has lost.
-fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)) {
+fn note_conditional(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)) {
     let Some(client) = state.clients.get(&worker) else { return };
     let (client, lost) = (Arc::clone(&client.client), client.lost.clone());
     for id in &lost {
