@@ -37,6 +37,8 @@ pub struct LatenessState {
     has_worked: bool,
     /// Somebody wrote after the end, on the condition that nobody else had.
     is_guarded: bool,
+    /// Somebody came back for its expired lock without a look at whose it is.
+    is_blind: bool,
     /// The last write after the end that was not certain to be wrong.
     work: Option<DoubtfulWork>,
 }
@@ -135,6 +137,7 @@ fn ran_out_of(context: &RuleContext<'_>, token: Option<&[u8]>) -> Option<PastHol
 fn came_for_another(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usize) {
     let is_own = context.actor.is_none_or(|actor| actor.is_same_connection(&context.lock.holds[hold].client));
     if let Some(past) = ran_out_of(context, None).filter(|_| !is_own) {
+        state.is_blind = true;
         came_back(context, state, &past, "came back for it");
     }
 }
@@ -166,6 +169,7 @@ fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) 
 /// A reply tells a client that the lock which it releases or extends is not its own any more.
 fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<&[u8]>, intent: Intent) {
     let Some(past) = ran_out_of(context, token) else { return };
+    state.is_blind |= token.is_none();
     match intent {
         Intent::Release => report_late(context, state, &past, Code::LateRelease, "tried to release"),
         Intent::Extend => {
@@ -223,7 +227,8 @@ fn overran(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &Past
         past.hold.client.display_name()
     );
     // Whoever writes nothing afterwards, and is mostly in time, has looked before each step. A guard makes up for the lock.
-    let is_exception = state.releases > 0 || state.is_guarded || state.overruns < OFTEN_WITHOUT_WORK;
+    let is_rare = state.overruns < OFTEN_WITHOUT_WORK && !state.is_blind;
+    let is_exception = state.releases > 0 || state.is_guarded || is_rare;
     let is_harmless = !state.has_worked && is_exception;
     let severity = is_harmless.then_some(Severity::Warning);
     context.report(FindingDraft { code: Code::ExpiryTooShort, severity, sentence, evidence, culprit: 0 });
