@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
-use super::client_state::{ClientState, Watched};
+use super::client_state::{ClientState, Watched, WatchedValue};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
 use super::declared_locks::DeclaredLocks;
@@ -19,13 +19,14 @@ use super::lock::{FlushCause, Lock, LockId};
 use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
-use super::lost_update::LostUpdates;
+use super::lost_update::{FreeLook, LostUpdates};
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
 };
 use super::queued_commands::{Queue, QueuedCommands};
 use super::reply_value::{ReplyValue, reply_elements};
+use super::rules::may_be_owner;
 use super::scope::Scope;
 use super::script_effects::{KnownScripts, effects_without_children, merged_effects, script_effects};
 use super::timeline::LockTimeline;
@@ -353,6 +354,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.state.looks = self.looks_before(line, lock_effect);
         self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         match kind {
@@ -377,6 +379,19 @@ impl Auditor {
         }
         note_work(&mut self.state, line, &self.commands);
         self.cross_slots.note(&mut self.state, line, used, &self.commands);
+    }
+
+    /// Who has found the key free that a command sets. Such a key may be a lock that is taken in two steps.
+    fn looks_before(&self, line: &JournalLine<'_>, lock_effect: LockEffect) -> Vec<FreeLook> {
+        let value = match lock_effect {
+            LockEffect::SetByOptions => line.words.get(2),
+            LockEffect::SetWithTtl(_) => line.words.get(3),
+            _ => None,
+        };
+        match (line.words.get(1), value) {
+            (Some(key), Some(value)) if may_be_owner(value) => self.data.looks_at(&self.state, line, key),
+            _ => Vec::new(),
+        }
     }
 
     /// The journals end.
@@ -684,7 +699,8 @@ impl Auditor {
         for effect in merged_effects(effects) {
             let compared = with_watched(effect.clone(), watched);
             // To watch a key is no sign of a lock, but a key that was taken before may be one.
-            if compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
+            let takes = matches!(compared.effect, Effect::Take { .. });
+            if takes || compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
                 self.apply(line, &compared);
             }
         }
@@ -716,7 +732,7 @@ impl Auditor {
         let state = state.or_insert_with(|| ClientState::new(client));
         for key in line.words.iter().skip(1).take(MAX_WATCHED) {
             if state.watched.len() < MAX_WATCHED {
-                state.watched.push((line.db, (*key).into(), None));
+                state.watched.push((line.db, (*key).into(), WatchedValue::Unread));
             }
         }
     }
@@ -726,7 +742,7 @@ impl Auditor {
         let Some(state) = self.state.state_of(line) else { return };
         for (db, watched, read) in &mut state.watched {
             if *db == line.db && **watched == *key {
-                *read = value.map(Into::into);
+                *read = value.map_or(WatchedValue::Absent, |value| WatchedValue::Value(value.into()));
             }
         }
     }
@@ -740,11 +756,16 @@ impl Auditor {
 /// An effect of EXEC, compared with what the client read since WATCH.
 fn with_watched<'a>(effect: KeyEffect<'a>, watched: &'a [Watched]) -> KeyEffect<'a> {
     let read = watched.iter().find(|(db, key, _)| *db == effect.db && **key == *effect.key);
-    match read.and_then(|(_, _, value)| value.as_deref()) {
-        Some(value) if effect.precondition == Precondition::None => {
+    match (read.map(|(_, _, value)| value), &effect.effect) {
+        _ if effect.precondition != Precondition::None => effect,
+        (Some(WatchedValue::Value(value)), _) => {
             KeyEffect { precondition: Precondition::Compared(Some(value)), ..effect }
         }
-        _ => effect,
+        // Nobody can have taken it in between, as with SET NX.
+        (Some(WatchedValue::Absent), Effect::Set { value, expiry, old: None }) if may_be_owner(value) => {
+            KeyEffect { effect: Effect::Take { value, expiry: *expiry, took: true }, ..effect }
+        }
+        (Some(WatchedValue::Absent | WatchedValue::Unread) | None, _) => effect,
     }
 }
 

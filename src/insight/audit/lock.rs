@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
+use super::guarded_work::GuardedWork;
 use super::lock_reason::{LockReason, LockReasons, is_named_lock};
 use super::timestamp::Timestamp;
 
@@ -51,6 +52,8 @@ pub struct Lock {
     /// Findings that are held back while the key may be no lock.
     pub pending: Vec<Finding>,
     pub times_taken: u64,
+    /// What its holders wrote meanwhile, until it is known for a lock.
+    pub guarded: Option<Box<GuardedWork>>,
 }
 
 /// How a client came to hold a lock.
@@ -251,12 +254,18 @@ impl Lock {
             waiters: Vec::new(),
             pending: Vec::new(),
             times_taken: 0,
+            guarded: None,
         }
     }
 
     /// Whether the reasons are enough to take the key for a lock.
     pub fn is_known(&self) -> bool {
         self.reasons.are_enough()
+    }
+
+    /// Whether it is a guess: a key that was found absent and then set, as data are, too.
+    pub fn is_guess(&self) -> bool {
+        self.reasons.has(LockReason::Checked) && !self.is_known()
     }
 
     /// Whether a client holds the lock, waits for it, or the server has the key.

@@ -34,6 +34,10 @@ pub enum LockReason {
     /// A script was given the client's own token when the key had expired. This is enough only for a key with which
     /// something is certainly wrong.
     Sought = 2048,
+    /// Two programs took the key, wrote the same other key meanwhile, and gave it back.
+    Guards = 8192,
+    /// A client set the key in a second step, after it had found it free. This reason counts only together with the name.
+    Checked = 16384,
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
 }
@@ -41,6 +45,8 @@ pub enum LockReason {
 /// The weak reasons.
 const WEAK: u16 =
     LockReason::Alike as u16 | LockReason::Behind as u16 | LockReason::Returned as u16 | LockReason::Named as u16;
+/// The reasons that count only beside something else.
+const BESIDE: u16 = LockReason::Sought as u16 | LockReason::Checked as u16;
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
@@ -48,25 +54,27 @@ const DATA: u16 = 4096;
 
 impl LockReason {
     /// All of them, the weak ones at the end.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Contended,
         Self::Compared,
         Self::Timestamp,
         Self::ExpiryBehind,
         Self::Shape,
         Self::Several,
+        Self::Guards,
         Self::Said,
         Self::Learned,
         Self::Alike,
         Self::Behind,
         Self::Returned,
         Self::Named,
+        Self::Checked,
         Self::Sought,
     ];
 
     /// Whether it is not enough by itself.
     pub fn is_weak(self) -> bool {
-        (WEAK | Self::Sought as u16) & self as u16 != 0
+        (WEAK | BESIDE) & self as u16 != 0
     }
 
     /// The name on the wire.
@@ -78,6 +86,8 @@ impl LockReason {
             Self::ExpiryBehind => "expiry-behind",
             Self::Shape => "shape",
             Self::Several => "several-servers",
+            Self::Guards => "guards",
+            Self::Checked => "looked-first",
             Self::Said => "said",
             Self::Learned => "learned",
             Self::Alike => "refused-alike",
@@ -97,6 +107,8 @@ impl LockReason {
             Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
             Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
             Self::Several => "the same value was set on several servers",
+            Self::Guards => "two programs took it, wrote the same other key meanwhile, and gave it back",
+            Self::Checked => "a client found it free and set it in a second step; that counts if its name says lock",
             Self::Said => "--locks names it",
             Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
             Self::Alike => "another client was refused that offered the same value, or one that is no token",
@@ -130,7 +142,7 @@ impl LockReasons {
 
     /// Whether one of them is enough by itself, and was seen since the last reset.
     pub fn are_strong(self) -> bool {
-        self.0 & !(WEAK | DATA | LockReason::Sought as u16 | LockReason::Learned as u16) != 0
+        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned as u16) != 0
     }
 
     /// Whether it is a lock for nothing but what was known before a reset.
@@ -141,8 +153,14 @@ impl LockReasons {
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
         let is_data = self.0 & DATA != 0 && !self.has(LockReason::Named);
-        self.0 & !(WEAK | DATA | LockReason::Sought as u16) != 0
+        self.0 & !(WEAK | DATA | BESIDE) != 0
+            || self.has(LockReason::Named) && self.has(LockReason::Checked)
             || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
+    }
+
+    /// Whether others have read the value as data.
+    pub fn are_of_data(self) -> bool {
+        self.0 & DATA != 0
     }
 
     /// Notes that others read the value as data. Once the key is known as a lock, that says nothing any more.

@@ -52,6 +52,9 @@ pub struct LostUpdates {
     notes: usize,
 }
 
+/// A client that has found nothing in a key, and the command that told so.
+pub type FreeLook = (Arc<ClientIdentity>, Arc<JournalRef>);
+
 /// A connection.
 #[derive(Clone)]
 struct Party {
@@ -192,7 +195,8 @@ impl LostUpdates {
                 let id = KeyVersions::part_id(server, step.db, used.key, used.part);
                 if self.versions.is_read(id) {
                     is_read = true;
-                    is_suspect |= self.may_overwrite(id, &used, &moment);
+                    let may_take = row.lock_effect == LockEffect::SetByOptions && self.is_found_absent(id);
+                    is_suspect |= may_take || self.may_overwrite(id, &used, &moment);
                 }
             });
             if !is_read || is_suspect {
@@ -230,6 +234,32 @@ impl LostUpdates {
                 self.versions.reads_of(id).any(|read| read.use_ != ReadUse::Used) && self.writes_by_others(id, moment)
             }
         }
+    }
+
+    /// Whether anybody has found nothing in a key and not written it since.
+    #[inline]
+    fn is_found_absent(&self, id: PartId) -> bool {
+        self.versions.reads_of(id).any(is_absence)
+    }
+
+    /// The clients that have found nothing in a key and not written it since, each with the command that told so, the one
+    /// that is about to set it first; none if that has not looked.
+    pub fn looks_at(&self, state: &AuditState, line: &JournalLine<'_>, key: &[u8]) -> Vec<FreeLook> {
+        let id = KeyVersions::part_id(line.server, line.db, key, b"");
+        if !self.is_found_absent(id) {
+            return Vec::new();
+        }
+        let client = state.client_of(line);
+        let own = self.versions.read_by(id, line.client).or_else(|| self.read_of_program(id, &client));
+        let Some(own) = own.filter(|read| is_absence(read)) else { return Vec::new() };
+        let look = |read: &KeptRead| {
+            let party = self.party(&read.moment)?;
+            let source = source_of(&read.moment, party, short_line(&[read.command.as_bytes(), key]));
+            Some((Arc::clone(&party.client), Arc::new(source)))
+        };
+        let own = look(own).map(|(_, source)| (client, source));
+        let is_other = |read: &&KeptRead| is_absence(read) && read.moment.client != line.client;
+        own.into_iter().chain(self.versions.reads_of(id).filter(is_other).filter_map(look)).collect()
     }
 
     fn writes_by_others(&self, id: PartId, moment: &Moment) -> bool {
@@ -731,6 +761,11 @@ impl LostUpdates {
             }
         }
     }
+}
+
+/// Whether a client has found nothing, and done nothing about it so far.
+fn is_absence(read: &KeptRead) -> bool {
+    read.value.is_none() && read.use_ == ReadUse::Open
 }
 
 /// How often a client watches a key.

@@ -6,10 +6,10 @@
 //! 1. What is found: [`code`], [`finding`], `allowance`, `scope`, `finding_query`, `finding_collector`.
 //! 2. What comes in: `journal_line`, `reply_value`, `known_nodes`.
 //! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
-//! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
+//! 4. What is known: `timestamp`, `client_identity`, `guarded_work`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
-//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
+//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
 //! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `lost_update`.
 //! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
@@ -42,6 +42,7 @@ mod finding_json;
 mod finding_query;
 mod front_clocks;
 mod fronts;
+mod guarded_work;
 mod intended_locks;
 mod journal_line;
 mod journals;
@@ -73,6 +74,7 @@ mod rule_context;
 mod rules;
 mod scope;
 mod script_effects;
+mod shelved_locks;
 mod timeline;
 mod timestamp;
 mod work_after_loss;

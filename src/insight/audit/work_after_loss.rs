@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::audit_state::AuditState;
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, KeyAccess};
+use super::effect::LockShape;
+use super::guarded_work::hash_of;
 use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
+use super::lock_table::TrackedLock;
 use crate::powers::EffectOrder;
 use crate::protocol::OwnedWords;
 use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
@@ -47,6 +52,9 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
             if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, *db, key))) {
                 note_write(state, line, key, &access);
             }
+            if writes {
+                note_guarded(state, line, *db, key);
+            }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
                 client.note_access(*db, key, line.place, line.at);
             }
@@ -56,6 +64,28 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
 
 fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
     line.words.first().and_then(|name| commands.find(name)).map(|row| row.kind)
+}
+
+/// A client writes a key while it holds others, of which it may show that they are locks.
+fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) {
+    let Some(client) = state.clients.get(&(line.server, line.client)) else { return };
+    let ids: SmallVec<[Arc<LockId>; 2]> = client.holds.iter().chain(&client.lost).cloned().collect();
+    for id in ids {
+        if state.locks.get(&id).is_none_or(|lock| lock.is_known() || lock.shape != LockShape::Value) {
+            continue;
+        }
+        let client = state.client_of(line);
+        let Some(TrackedLock { lock, .. }) = state.locks.get_mut(&id) else { continue };
+        let Some(hold) = lock.hold_of(&client).or(lock.past_hold_of(&client).map(|past| &past.hold)) else { continue };
+        let (value, from) = (hash_of(0, &hold.token), hold.acquired.place);
+        let guarded = lock.guarded.get_or_insert_default();
+        guarded.stay(&client, (0, value), from);
+        guarded.write(&client, hash_of(db, key), line.place);
+        if guarded.is_guard() {
+            let source = AuditState::source_of(line, &client);
+            state.with_lock(&id, Some(&client), source, |tracker| tracker.note_guard());
+        }
+    }
 }
 
 /// Whether EXEC has written a key on the condition that nobody else did, or that the client still had its lock.
@@ -91,7 +121,8 @@ fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
 /// A client writes a key that it accessed under a lock.
 fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access: &KeyAccess) {
     let client = state.client_of(line);
-    let ids: Vec<Arc<LockId>> = state.state_of(line).map(locks_of).unwrap_or_default();
+    let mut ids: Vec<Arc<LockId>> = state.state_of(line).map(locks_of).unwrap_or_default();
+    ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
     let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
