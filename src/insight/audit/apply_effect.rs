@@ -304,7 +304,8 @@ impl LockTracker<'_> {
                     // A counter is put to nothing before it is used.
                     let is_nothing = value.is_some_and(|value| value.is_empty() || value == b"0");
                     let is_free = lock.value.is_none() && !lock.is_in_doubt && !is_nothing;
-                    let takes = lock.reasons.has(LockReason::Said) || precondition == Precondition::None && self.looked();
+                    let takes =
+                        lock.reasons.has(LockReason::Said) || precondition == Precondition::None && self.looked();
                     (takes && is_free).then_some(Acquisition::Free)
                 }
                 Claim::None | Claim::Refused => None,
@@ -358,7 +359,11 @@ impl LockTracker<'_> {
         let found_free = |client: &ClientIdentity| {
             let state = self.context.clients.get(&(client.server, client.id));
             let read = state.and_then(|state| state.last_read_of(&self.context.lock.id));
-            read.is_some_and(|read| read.value.is_none() && read.source.place < hold.acquired.place)
+            let is_earlier = |look: &JournalRef, taken: &JournalRef| {
+                let are_exact = look.earliest == look.real && taken.earliest == taken.real;
+                look.place < taken.place && (are_exact || look.real < taken.earliest)
+            };
+            read.is_some_and(|read| read.value.is_none() && is_earlier(&read.source, &hold.acquired))
         };
         let are_two = match actor.same_program(&hold.client) {
             SameProgram::Yes => false,

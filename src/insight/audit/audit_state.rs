@@ -383,7 +383,8 @@ impl AuditState {
     /// Whether a key is a lock, or may be one.
     pub fn may_be_lock(&self, server: u16, db: u32, key: &[u8]) -> bool {
         let is_doubted = || self.doubted.contains(&LockId { server, db, key: key.into() });
-        self.locks.find(server, db, key).is_some_and(|lock| !lock.is_guess()) || !self.doubted.is_empty() && is_doubted()
+        self.locks.find(server, db, key).is_some_and(|lock| !lock.is_guess())
+            || !self.doubted.is_empty() && is_doubted()
     }
 
     /// What is known of a key on a server when a line is processed.
@@ -504,7 +505,8 @@ impl AuditState {
         }
         let Some(lock) = tracked else { return };
         let (id, number, deadline) = (Arc::clone(&lock.id), lock.number, lock.deadline);
-        let (is_known, is_unlike) = (lock.is_known(), effect.is_unlike_locks() || self.is_rewritten(line, lock, effect));
+        let (is_known, is_unlike) =
+            (lock.is_known(), effect.is_unlike_locks() || self.is_rewritten(line, lock, effect));
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);

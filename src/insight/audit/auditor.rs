@@ -24,6 +24,7 @@ use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
 };
+use super::presumed_locks::PresumedLocks;
 use super::queued_commands::{Queue, QueuedCommands};
 use super::reply_value::{ReplyValue, reply_elements};
 use super::rules::may_be_owner;
@@ -54,6 +55,8 @@ pub struct Auditor {
     cross_slots: CrossSlots,
     /// The locks that are no strings.
     declared: DeclaredLocks,
+    /// The keys that are no strings and may be locks.
+    presumed: PresumedLocks,
     /// Who read and wrote which data.
     data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
@@ -77,7 +80,7 @@ impl Auditor {
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
         let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
-        let declared = DeclaredLocks::default();
+        let (declared, presumed) = (DeclaredLocks::default(), PresumedLocks::default());
         Self {
             commands,
             state,
@@ -86,6 +89,7 @@ impl Auditor {
             nodes,
             cross_slots,
             declared,
+            presumed,
             data,
             waiting,
             places: 0,
@@ -169,7 +173,7 @@ impl Auditor {
 
     /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
     pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
-        explain_key(&self.state, key)
+        explain_key(&self.state, &self.presumed, key)
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
@@ -206,6 +210,7 @@ impl Auditor {
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
         self.declared.forget(server);
+        self.presumed.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
         self.data.forget();
@@ -218,6 +223,7 @@ impl Auditor {
         self.nodes.forget(server);
         self.cross_slots.forget(server);
         self.declared.forget(server);
+        self.presumed.forget(server);
         self.data.forget();
         self.data.forget_findings();
         self.waiting.forget(server);
@@ -252,7 +258,7 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
-            if self.state.scope.is_declared(header.second) {
+            if self.state.scope.is_declared(header.second) || self.presumed.concerns(server, header, row) {
                 return false;
             }
             let (db, key) = (header.db, header.second);
@@ -317,6 +323,8 @@ impl Auditor {
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
         self.declared.note(&mut self.state, line, &self.commands);
+        let data = &self.data;
+        self.presumed.note(&mut self.state, line, &self.commands, |state, key| data.looks_at(state, line, key));
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);

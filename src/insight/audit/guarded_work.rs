@@ -31,6 +31,10 @@ struct Stint {
     from: u64,
     until: Option<u64>,
     written: SmallVec<[Written; 2]>,
+    /// It was told that another client is there.
+    is_refused: bool,
+    /// It counted the others before it came in, or was told its place.
+    has_counted: bool,
 }
 
 /// A key that the client wrote meanwhile, and the place of the last time in the order.
@@ -48,11 +52,34 @@ pub fn hash_of(db: u32, bytes: &[u8]) -> u64 {
 impl GuardedWork {
     /// A client has taken the key, or a place in it.
     pub fn enter(&mut self, client: &ClientIdentity, (place, value): (u64, u64), at: u64) {
+        self.leave(client, place, at);
         if self.stints.len() >= MAX_STINTS {
             self.stints.remove(0);
         }
         let (client, written) = (client.clone(), SmallVec::new());
-        self.stints.push(Stint { client, place, value, from: at, until: None, written });
+        let (is_refused, has_counted) = (false, false);
+        self.stints.push(Stint { client, place, value, from: at, until: None, written, is_refused, has_counted });
+    }
+
+    /// A client has not got the place, and may go on all the same.
+    pub fn refuse(&mut self, client: &ClientIdentity, place: u64, at: u64) {
+        self.enter(client, (place, 0), at);
+        if let Some(stint) = self.stints.last_mut() {
+            stint.is_refused = true;
+        }
+    }
+
+    /// A client that has come in has counted the others.
+    pub fn count(&mut self, client: &ClientIdentity, place: u64) {
+        if let Some(stint) = self.open(client, place) {
+            stint.has_counted = true;
+        }
+    }
+
+    fn open(&mut self, client: &ClientIdentity, place: u64) -> Option<&mut Stint> {
+        let is_its =
+            |stint: &&mut Stint| stint.is_open() && stint.place == place && stint.client.is_same_connection(client);
+        self.stints.iter_mut().rev().find(is_its)
     }
 
     /// A client has the key since it took it, if that is not known yet.
@@ -65,7 +92,8 @@ impl GuardedWork {
 
     /// A client writes another key.
     pub fn write(&mut self, client: &ClientIdentity, key: u64, at: u64) {
-        let open = self.stints.iter_mut().rev().find(|stint| stint.is_open() && stint.client.is_same_connection(client));
+        let open =
+            self.stints.iter_mut().rev().find(|stint| stint.is_open() && stint.client.is_same_connection(client));
         let Some(stint) = open else { return };
         if let Some(written) = stint.written.iter_mut().find(|written| written.key == key) {
             written.last = at;
@@ -76,17 +104,14 @@ impl GuardedWork {
 
     /// A client gives a place back, or tries to.
     pub fn leave(&mut self, client: &ClientIdentity, place: u64, at: u64) {
-        let is_its = |stint: &&mut Stint| {
-            stint.is_open() && stint.place == place && stint.client.is_same_connection(client)
-        };
-        if let Some(stint) = self.stints.iter_mut().rev().find(is_its) {
+        if let Some(stint) = self.open(client, place) {
             stint.until = Some(at);
         }
     }
 
     /// Whether a client has given a place back after it had written something.
     pub fn is_of_use(&self) -> bool {
-        self.stints.iter().any(|stint| !stint.is_open() && !stint.written.is_empty())
+        self.stints.iter().any(|stint| !stint.is_open() && !stint.is_refused && !stint.written.is_empty())
     }
 
     /// Whether two programs have taken the key, written the same other key meanwhile, and given it back; one of them is
@@ -95,7 +120,8 @@ impl GuardedWork {
         self.pairs().any(|(one, other)| {
             let are_over = (!one.is_open(), !other.is_open());
             let is_common = one.written.iter().any(|written| other.writes(written.key));
-            is_common && (are_over == (true, true) || are_over != (false, false) && one.overlaps(other) && one.value != other.value)
+            let are_owners = || one.overlaps(other) && one.value != other.value;
+            is_common && (are_over == (true, true) || are_over != (false, false) && are_owners())
         })
     }
 
@@ -113,10 +139,28 @@ impl GuardedWork {
         })
     }
 
+    /// Whether who was refused wrote the same as who was not: a gauge, or a mark, that keeps nobody away.
+    pub fn is_shared(&self) -> bool {
+        let refused = self.stints.iter().filter(|stint| stint.is_refused);
+        refused.into_iter().any(|refused| {
+            let is_other = |stint: &&Stint| !stint.is_refused && stint.is_rival(refused);
+            let mut others = self.stints.iter().filter(is_other);
+            others.any(|other| refused.written.iter().any(|written| other.writes(written.key)))
+        })
+    }
+
+    /// Whether two programs have each counted who is there, added themselves and gone again, and nobody came in uncounted.
+    pub fn is_semaphore(&self) -> bool {
+        let all_count = self.stints.iter().all(|stint| stint.is_refused || stint.has_counted);
+        let mut guests = self.stints.iter().filter(|stint| !stint.is_refused && !stint.is_open());
+        let Some(first) = guests.next() else { return false };
+        all_count && guests.any(|other| first.client.same_program(&other.client) == SameProgram::No)
+    }
+
     /// Two stints of two programs at the same place, the earlier one first.
     fn pairs(&self) -> impl Iterator<Item = (&Stint, &Stint)> {
         self.stints.iter().enumerate().flat_map(|(at, one)| {
-            let later = self.stints[at + 1..].iter();
+            let later = self.stints[at + 1..].iter().filter(|other| !one.is_refused && !other.is_refused);
             later.filter(|other| one.is_rival(other)).map(move |other| (one, other))
         })
     }

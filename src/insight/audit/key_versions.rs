@@ -55,6 +55,8 @@ pub struct KeptRead {
     pub command: &'static str,
     pub value: KeptValue,
     pub use_: ReadUse,
+    /// A script read it for the client.
+    pub is_in_script: bool,
     /// The client's read before, if it has not written since.
     pub before: Option<(Moment, &'static str)>,
 }

@@ -446,7 +446,15 @@ impl LostUpdates {
                 let value = value.map_or(KeptValue::NONE, KeptValue::of);
                 let open = self.versions.read_by(id, client).filter(|read| read.use_ == ReadUse::Open);
                 let before = open.map(|read| (read.moment, read.command));
-                let read = KeptRead { moment: *moment, command: step.row.name, value, use_: ReadUse::Open, before };
+                let is_in_script = step.within == Within::ReadingScript;
+                let read = KeptRead {
+                    moment: *moment,
+                    command: step.row.name,
+                    value,
+                    use_: ReadUse::Open,
+                    is_in_script,
+                    before,
+                };
                 return self.versions.note_read(id, read);
             }
             DataAccess::PartlyRead => return self.versions.forget_read(id, client),
@@ -765,7 +773,7 @@ impl LostUpdates {
 
 /// Whether a client has found nothing, and done nothing about it so far.
 fn is_absence(read: &KeptRead) -> bool {
-    read.value.is_none() && read.use_ == ReadUse::Open
+    read.value.is_none() && read.use_ == ReadUse::Open && !read.is_in_script
 }
 
 /// How often a client watches a key.

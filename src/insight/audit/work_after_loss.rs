@@ -71,7 +71,8 @@ fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[
     let Some(client) = state.clients.get(&(line.server, line.client)) else { return };
     let ids: SmallVec<[Arc<LockId>; 2]> = client.holds.iter().chain(&client.lost).cloned().collect();
     for id in ids {
-        if state.locks.get(&id).is_none_or(|lock| lock.is_known() || lock.shape != LockShape::Value) {
+        let is_itself = id.db == db && *id.key == *key;
+        if is_itself || state.locks.get(&id).is_none_or(|lock| lock.is_known() || lock.shape != LockShape::Value) {
             continue;
         }
         let client = state.client_of(line);
