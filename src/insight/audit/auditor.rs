@@ -11,6 +11,7 @@ use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
+use super::free_looks::{FreeLook, looks_at};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
@@ -19,7 +20,7 @@ use super::lock::{FlushCause, Lock, LockId};
 use super::lock_explanation::{LockExplanation, explain_key};
 use super::lock_reason::LockReason;
 use super::lock_table::is_active;
-use super::lost_update::{FreeLook, LostUpdates};
+use super::lost_update::LostUpdates;
 use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
@@ -324,7 +325,7 @@ impl Auditor {
         self.state.collector.note_line(line);
         self.declared.note(&mut self.state, line, &self.commands);
         let data = &self.data;
-        self.presumed.note(&mut self.state, line, &self.commands, |state, key| data.looks_at(state, line, key));
+        self.presumed.note(&mut self.state, line, &self.commands, |state, key| looks_at(data, state, line, key));
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);
@@ -397,7 +398,7 @@ impl Auditor {
             _ => None,
         };
         match (line.words.get(1), value) {
-            (Some(key), Some(value)) if may_be_owner(value) => self.data.looks_at(&self.state, line, key),
+            (Some(key), Some(value)) if may_be_owner(value) => looks_at(&self.data, &self.state, line, key),
             _ => Vec::new(),
         }
     }

@@ -41,7 +41,7 @@ const COUNTERS: usize = 256;
 /// Which keys were read and written by whom, and what waits to be told.
 #[derive(Clone)]
 pub struct LostUpdates {
-    versions: KeyVersions,
+    pub versions: KeyVersions,
     /// How many values clients have read since they last wrote.
     idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
@@ -52,13 +52,10 @@ pub struct LostUpdates {
     notes: usize,
 }
 
-/// A client that has found nothing in a key, and the command that told so.
-pub type FreeLook = (Arc<ClientIdentity>, Arc<JournalRef>);
-
 /// A connection.
 #[derive(Clone)]
-struct Party {
-    client: Arc<ClientIdentity>,
+pub struct Party {
+    pub client: Arc<ClientIdentity>,
     node: Option<Arc<str>>,
 }
 
@@ -195,7 +192,7 @@ impl LostUpdates {
                 let id = KeyVersions::part_id(server, step.db, used.key, used.part);
                 if self.versions.is_read(id) {
                     is_read = true;
-                    let may_take = row.lock_effect == LockEffect::SetByOptions && self.is_found_absent(id);
+                    let may_take = row.lock_effect == LockEffect::SetByOptions && self.versions.is_found_absent(id);
                     is_suspect |= may_take || self.may_overwrite(id, &used, &moment);
                 }
             });
@@ -234,32 +231,6 @@ impl LostUpdates {
                 self.versions.reads_of(id).any(|read| read.use_ != ReadUse::Used) && self.writes_by_others(id, moment)
             }
         }
-    }
-
-    /// Whether anybody has found nothing in a key and not written it since.
-    #[inline]
-    fn is_found_absent(&self, id: PartId) -> bool {
-        self.versions.reads_of(id).any(is_absence)
-    }
-
-    /// The clients that have found nothing in a key and not written it since, each with the command that told so, the one
-    /// that is about to set it first; none if that has not looked.
-    pub fn looks_at(&self, state: &AuditState, line: &JournalLine<'_>, key: &[u8]) -> Vec<FreeLook> {
-        let id = KeyVersions::part_id(line.server, line.db, key, b"");
-        if !self.is_found_absent(id) {
-            return Vec::new();
-        }
-        let client = state.client_of(line);
-        let own = self.versions.read_by(id, line.client).or_else(|| self.read_of_program(id, &client));
-        let Some(own) = own.filter(|read| is_absence(read)) else { return Vec::new() };
-        let look = |read: &KeptRead| {
-            let party = self.party(&read.moment)?;
-            let source = source_of(&read.moment, party, short_line(&[read.command.as_bytes(), key]));
-            Some((Arc::clone(&party.client), Arc::new(source)))
-        };
-        let own = look(own).map(|(_, source)| (client, source));
-        let is_other = |read: &&KeptRead| is_absence(read) && read.moment.client != line.client;
-        own.into_iter().chain(self.versions.reads_of(id).filter(is_other).filter_map(look)).collect()
     }
 
     fn writes_by_others(&self, id: PartId, moment: &Moment) -> bool {
@@ -519,7 +490,7 @@ impl LostUpdates {
     }
 
     /// The last read by another connection that may belong to a client's program, and to no other one that writes.
-    fn read_of_program(&self, id: PartId, client: &ClientIdentity) -> Option<&KeptRead> {
+    pub fn read_of_program(&self, id: PartId, client: &ClientIdentity) -> Option<&KeptRead> {
         let writers = || self.versions.writes_of(id).filter_map(|write| self.party(&write.moment));
         let is_own = |read: &&KeptRead| {
             self.party(&read.moment).is_some_and(|reader| match reader.client.same_program(client) {
@@ -535,7 +506,7 @@ impl LostUpdates {
         own.max_by_key(|read| (read.moment.real, read.moment.place))
     }
 
-    fn party(&self, moment: &Moment) -> Option<&Party> {
+    pub fn party(&self, moment: &Moment) -> Option<&Party> {
         self.parties.get(&(moment.server, moment.client))
     }
 
@@ -771,11 +742,6 @@ impl LostUpdates {
     }
 }
 
-/// Whether a client has found nothing, and done nothing about it so far.
-fn is_absence(read: &KeptRead) -> bool {
-    read.value.is_none() && read.use_ == ReadUse::Open && !read.is_in_script
-}
-
 /// How often a client watches a key.
 fn watches_of(state: &AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) -> usize {
     let watched = state.clients.get(&(line.server, line.client)).map(|client| client.watched.as_slice());
@@ -811,7 +777,7 @@ fn found_in(
     }
 }
 
-fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
+pub fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
     JournalRef {
         server: moment.server,
         seq: moment.seq,
