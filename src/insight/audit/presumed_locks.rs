@@ -254,7 +254,7 @@ impl PresumedLocks {
                     let (client, source) = actor.get_or_insert_with(|| met(state, line));
                     self.work(state, (client, source), (command.db, key, hash));
                 }
-                if !is_followed && !(is_about && self.may_begin(state, row.name, key, hash, command)) {
+                if !(is_followed || is_about && self.may_begin(state, row.name, key, hash, command)) {
                     continue;
                 }
                 let (client, source) = actor.get_or_insert_with(|| met(state, line));
