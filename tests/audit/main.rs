@@ -34,5 +34,6 @@ mod support;
 mod tell;
 mod tokens;
 mod transfer;
+mod undeclared;
 mod upstream;
 mod waiting;

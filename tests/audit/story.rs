@@ -468,6 +468,12 @@ impl Played {
         audit(self.journals.clone(), auditor(scope, command_table())).findings().to_vec()
     }
 
+    /// Why it takes a key for a lock, or does not.
+    pub fn why(&self, key: &str) -> String {
+        let auditor = audit(self.journals.clone(), auditor(Scope::default(), command_table()));
+        auditor.explain_key(key.as_bytes()).iter().map(ToString::to_string).collect()
+    }
+
     /// The locks that somebody holds or waits for at the end.
     pub fn locks_in(&self, scope: Scope) -> Vec<Lock> {
         let mut auditor = audit(self.journals.clone(), auditor(scope, command_table()));

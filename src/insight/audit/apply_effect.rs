@@ -11,7 +11,7 @@ use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, Pas
 use super::lock_event::LockEvent;
 use super::lock_reason::LockReason;
 use super::lock_tracker::{LockTracker, NewHold};
-use super::rules::{is_trivial, is_unique_token};
+use super::rules::{is_count, is_trivial, is_unique_token};
 use super::timestamp::Timestamp;
 
 impl LockTracker<'_> {
@@ -46,6 +46,7 @@ impl LockTracker<'_> {
                     false => {
                         if self.has_held() {
                             self.note_reason(LockReason::Returned);
+                            self.note_leaving();
                         }
                         self.note_not_owned(token, Intent::Release);
                     }
@@ -312,7 +313,9 @@ impl LockTracker<'_> {
                     // A counter is put to nothing before it is used.
                     let is_nothing = value.is_some_and(|value| value.is_empty() || value == b"0");
                     let is_free = lock.value.is_none() && !lock.is_in_doubt && !is_nothing;
-                    let is_meant = lock.reasons.has(LockReason::Said) || self.takes_after_refusal(value);
+                    let is_meant = lock.reasons.has(LockReason::Said)
+                        || self.takes_after_refusal(value)
+                        || precondition == Precondition::None && self.looked();
                     (is_meant && is_free).then_some(Acquisition::Free)
                 }
                 Claim::None | Claim::Refused => None,
@@ -321,6 +324,9 @@ impl LockTracker<'_> {
                 self.note_reason(LockReason::Retaken);
             }
             if let Some(how) = how {
+                if claim == Claim::Sets && self.looked() {
+                    self.note_reason(LockReason::Checked);
+                }
                 return self.take(value, expiry, how);
             }
             self.write_value(value);
@@ -400,7 +406,11 @@ impl LockTracker<'_> {
         let found_free = |client: &ClientIdentity| {
             let state = self.context.clients.get(&(client.server, client.id));
             let read = state.and_then(|state| state.last_read_of(&self.context.lock.id));
-            read.is_some_and(|read| read.value.is_none() && read.source.place < hold.acquired.place)
+            let is_earlier = |look: &JournalRef, taken: &JournalRef| {
+                let are_exact = look.earliest == look.real && taken.earliest == taken.real;
+                look.place < taken.place && (are_exact || look.real < taken.earliest)
+            };
+            read.is_some_and(|read| read.value.is_none() && is_earlier(&read.source, &hold.acquired))
         };
         let are_two = match actor.same_program(&hold.client) {
             SameProgram::Yes => false,
@@ -408,6 +418,34 @@ impl LockTracker<'_> {
             SameProgram::Unknown => !is_same_value || found_free(&hold.client),
         };
         are_two && found_free(actor)
+    }
+
+    /// Whether the client that acts has found the key free, and nobody has taken it since.
+    fn looked(&self) -> bool {
+        let times_taken = self.context.lock.times_taken;
+        self.last_read().is_some_and(|read| read.value.is_none() && read.times_taken >= times_taken)
+    }
+
+    /// The client that acts gives the key back, or tries to.
+    fn note_leaving(&mut self) {
+        let (Some(client), at) = (self.actor(), self.context.source.place) else { return };
+        let Some(guarded) = self.context.lock.guarded.as_mut() else { return };
+        guarded.leave(&client, 0, at);
+        self.note_guard();
+    }
+
+    /// Looks whether what was written under the key shows that it is a lock.
+    pub fn note_guard(&mut self) {
+        let lock = &*self.context.lock;
+        let Some(guarded) = &lock.guarded else { return };
+        let is_count = || lock.value.as_deref().is_some_and(is_count);
+        let may_be_data = lock.reasons.are_of_data() && (!guarded.has_own_values() || is_count());
+        if guarded.is_guard() && !may_be_data {
+            self.note_reason(LockReason::Guards);
+        }
+        if self.context.lock.is_known() {
+            self.lock().guarded = None;
+        }
     }
 
     /// Whether the client renews a hold of its own that has expired, and thereby takes the lock anew.
@@ -495,6 +533,7 @@ impl LockTracker<'_> {
     fn delete(&mut self, precondition: Precondition<'_>) {
         let hold = self.held();
         self.lock().is_in_doubt = false;
+        self.note_leaving();
         if hold.is_none() && self.context.lock.value.is_none() {
             // The last member of a hash went before the hash itself.
             self.set_deadline(None);

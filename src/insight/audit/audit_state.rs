@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use super::carried_holds::CarriedHolds;
 use super::client_identity::ClientIdentity;
 use super::client_process::{ClientProcess, ClientProcesses};
-use super::client_state::{ClientState, ClientStates};
+use super::client_state::{ClientState, ClientStates, LockRead};
 use super::command_text::command_text;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
@@ -24,6 +24,7 @@ use super::program_links::SharedConnections;
 use super::rule_context::RuleContext;
 use super::rules::GlobalRuleState;
 use super::scope::Scope;
+use super::shelved_locks::ShelvedLocks;
 use super::timeline::{LockAccessKind, LockTimeline};
 use super::timestamp::Timestamp;
 use crate::base::glob;
@@ -64,6 +65,10 @@ pub struct AuditState {
     pub dismissed: Arc<VecDeque<(Arc<LockId>, JournalRef)>>,
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
+    /// Who has found the key free that the present line sets.
+    pub looks: Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+    /// Keys that are free and not known for locks, although a client has given them back after its work.
+    shelved: ShelvedLocks,
     /// Whether the present line may be out of date: a replica has answered it.
     pub is_stale: bool,
     /// `None` unless a report is to be drawn.
@@ -93,6 +98,8 @@ impl AuditState {
             carried: CarriedHolds::default(),
             dismissed: Arc::default(),
             is_loose: false,
+            looks: Vec::new(),
+            shelved: ShelvedLocks::default(),
             is_stale: false,
             timeline: None,
             last_lines: Vec::new(),
@@ -120,6 +127,7 @@ impl AuditState {
         self.locks.forget(server);
         self.forgotten.clear();
         self.refused.clear();
+        self.shelved.forget(server);
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
         self.processes.forget_server(server);
@@ -410,7 +418,8 @@ impl AuditState {
     /// Whether a key is a lock, or may be one.
     pub fn may_be_lock(&self, server: u16, db: u32, key: &[u8]) -> bool {
         let is_doubted = || self.doubted.contains(&LockId { server, db, key: key.into() });
-        self.locks.find(server, db, key).is_some() || !self.doubted.is_empty() && is_doubted()
+        self.locks.find(server, db, key).is_some_and(|lock| !lock.is_guess())
+            || !self.doubted.is_empty() && is_doubted()
     }
 
     /// What is known of a key on a server when a line is processed.
@@ -456,8 +465,14 @@ impl AuditState {
 
     /// A key that is free and was no lock is not tracked any more.
     fn forget_free(&mut self, id: &LockId) {
+        let is_of_use = |lock: &Lock| lock.guarded.as_ref().is_some_and(|guarded| guarded.is_of_use());
+        if self.locks.get(id).is_some_and(is_of_use)
+            && let Some(tracked) = self.locks.get_tracked(id)
+        {
+            self.shelved.put(tracked);
+        }
         if let Some(lock) = self.locks.get(id)
-            && let Some(past) = lock.past_holds.back()
+            && let Some(past) = lock.past_holds.back().filter(|_| !lock.is_guess())
         {
             if self.forgotten.len() >= MAX_FORGOTTEN {
                 self.forgotten.pop_front();
@@ -513,13 +528,20 @@ impl AuditState {
             if !self.may_begin_lock(line, effect) {
                 return;
             }
-            self.locks.add(line.server, effect.db, effect.key);
+            match self.shelved.take(line.server, effect.db, effect.key) {
+                Some(tracked) => {
+                    self.forgotten.retain(|(id, _)| **id != *tracked.lock.id);
+                    self.locks.put_back(tracked);
+                }
+                None => self.locks.add(line.server, effect.db, effect.key),
+            }
             is_learned = self.is_learned(effect);
             tracked = self.locks.find(line.server, effect.db, effect.key);
         }
         let Some(lock) = tracked else { return };
         let (id, number, deadline) = (Arc::clone(&lock.id), lock.number, lock.deadline);
-        let (is_known, is_unlike) = (lock.is_known(), effect.is_unlike_locks());
+        let (is_known, is_unlike) =
+            (lock.is_known(), effect.is_unlike_locks() || self.is_rewritten(line, lock, effect));
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
@@ -544,6 +566,18 @@ impl AuditState {
         let is_said = is_matched(&self.scope.locks, effect.key);
         let reply = (line.outcome != Outcome::Answered, line.replied_at);
         let lacks_reply = line.lacks_reply();
+        let looks = match effect.effect {
+            Effect::Set { .. } => std::mem::take(&mut self.looks),
+            _ => Vec::new(),
+        };
+        for (client, source) in looks {
+            let read = LockRead { id: Arc::clone(&id), value: None, source, times_taken: 0 };
+            let state = self.clients.entry((client.server, client.id));
+            let state = state.or_insert_with(|| ClientState::new(client));
+            if state.last_read_of(&id).is_none() {
+                state.note_read(read);
+            }
+        }
         let is_free = self.track(&id, Some(&client), source, reply, |tracker| {
             tracker.lock().lacks_replies |= lacks_reply;
             if is_said {
@@ -565,6 +599,17 @@ impl AuditState {
             let LockId { server, db, key } = &*id;
             self.doubted.insert(LockId { server: *server, db: *db, key: key.clone() });
         }
+    }
+
+    /// Whether a key that was found absent and set is set to another value by who knows that it is there: it is data.
+    fn is_rewritten(&self, line: &JournalLine<'_>, lock: &Lock, effect: &KeyEffect<'_>) -> bool {
+        let Effect::Set { value, .. } = effect.effect else { return false };
+        let has_looked = || {
+            let state = self.clients.get(&(line.server, line.client));
+            let read = state.and_then(|state| state.last_read_of(&lock.id));
+            !self.looks.is_empty() || read.is_some_and(|read| read.value.is_none())
+        };
+        lock.is_guess() && lock.value.as_deref().is_some_and(|before| before != value) && !has_looked()
     }
 
     /// Tracks a key to which a lock moves, unless the user excludes it.
@@ -595,6 +640,7 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
+            Effect::Set { .. } if !self.looks.is_empty() && effect.precondition == Precondition::None => true,
             Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
                 is_matched(&self.scope.locks, effect.key)
             }

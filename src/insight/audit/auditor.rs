@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
-use super::client_state::{ClientState, Watched};
+use super::client_state::{ClientState, Watched, WatchedValue};
 use super::command_effects::{Executed, effects_of};
 use super::cross_slot::{CrossSlots, UsedBefore};
 use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
+use super::free_looks::{FreeLook, looks_at};
 use super::journal_line::{JournalLine, NestedCommand};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
@@ -24,8 +25,10 @@ use super::missing_replies::{
     Conclusion, KnownKeys, ScriptCommand as NestedScriptCommand, concluded_effects, keys_of, replies_in_script,
     takes_free_keys, unknown_effects,
 };
+use super::presumed_locks::PresumedLocks;
 use super::queued_commands::{Queue, QueuedCommands};
 use super::reply_value::{ReplyValue, reply_elements};
+use super::rules::may_be_owner;
 use super::scope::Scope;
 use super::script_effects::{KnownScripts, effects_without_children, merged_effects, script_effects};
 use super::timeline::LockTimeline;
@@ -53,6 +56,8 @@ pub struct Auditor {
     cross_slots: CrossSlots,
     /// The locks that are no strings.
     declared: DeclaredLocks,
+    /// The keys that are no strings and may be locks.
+    presumed: PresumedLocks,
     /// Who read and wrote which data.
     data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
@@ -76,7 +81,7 @@ impl Auditor {
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
         let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
-        let declared = DeclaredLocks::default();
+        let (declared, presumed) = (DeclaredLocks::default(), PresumedLocks::default());
         Self {
             commands,
             state,
@@ -85,6 +90,7 @@ impl Auditor {
             nodes,
             cross_slots,
             declared,
+            presumed,
             data,
             waiting,
             places: 0,
@@ -168,7 +174,7 @@ impl Auditor {
 
     /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
     pub fn explain_key(&self, key: &[u8]) -> Vec<LockExplanation> {
-        explain_key(&self.state, key)
+        explain_key(&self.state, &self.presumed, key)
     }
 
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
@@ -205,6 +211,7 @@ impl Auditor {
     pub fn note_gap(&mut self, server: u16) {
         self.state.forget_locks(server);
         self.declared.forget(server);
+        self.presumed.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
         self.data.forget();
@@ -217,6 +224,7 @@ impl Auditor {
         self.nodes.forget(server);
         self.cross_slots.forget(server);
         self.declared.forget(server);
+        self.presumed.forget(server);
         self.data.forget();
         self.data.forget_findings();
         self.waiting.forget(server);
@@ -251,7 +259,7 @@ impl Auditor {
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,
             };
-            if self.state.scope.is_declared(header.second) {
+            if self.state.scope.is_declared(header.second) || self.presumed.concerns(server, header, row) {
                 return false;
             }
             let (db, key) = (header.db, header.second);
@@ -316,6 +324,8 @@ impl Auditor {
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);
         self.declared.note(&mut self.state, line, &self.commands);
+        let data = &self.data;
+        self.presumed.note(&mut self.state, line, &self.commands, |state, key| looks_at(data, state, line, key));
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);
@@ -353,6 +363,7 @@ impl Auditor {
         if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
             self.state.note_acknowledgement(line);
         }
+        self.state.looks = self.looks_before(line, lock_effect);
         self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
         let met = self.state.clients.len();
@@ -381,6 +392,19 @@ impl Auditor {
         }
         note_work(&mut self.state, line, &self.commands);
         self.cross_slots.note(&mut self.state, line, used, &self.commands);
+    }
+
+    /// Who has found the key free that a command sets. Such a key may be a lock that is taken in two steps.
+    fn looks_before(&self, line: &JournalLine<'_>, lock_effect: LockEffect) -> Vec<FreeLook> {
+        let value = match lock_effect {
+            LockEffect::SetByOptions => line.words.get(2),
+            LockEffect::SetWithTtl(_) => line.words.get(3),
+            _ => None,
+        };
+        match (line.words.get(1), value) {
+            (Some(key), Some(value)) if may_be_owner(value) => looks_at(&self.data, &self.state, line, key),
+            _ => Vec::new(),
+        }
     }
 
     /// The journals end.
@@ -688,7 +712,8 @@ impl Auditor {
         for effect in merged_effects(effects) {
             let compared = with_watched(effect.clone(), watched);
             // To watch a key is no sign of a lock, but a key that was taken before may be one.
-            if compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
+            let takes = matches!(compared.effect, Effect::Take { .. });
+            if takes || compared == effect || self.state.locks.find(line.server, effect.db, effect.key).is_some() {
                 self.apply(line, &compared);
             }
         }
@@ -720,7 +745,7 @@ impl Auditor {
         let state = state.or_insert_with(|| ClientState::new(client));
         for key in line.words.iter().skip(1).take(MAX_WATCHED) {
             if state.watched.len() < MAX_WATCHED {
-                state.watched.push((line.db, (*key).into(), None));
+                state.watched.push((line.db, (*key).into(), WatchedValue::Unread));
             }
         }
     }
@@ -730,7 +755,7 @@ impl Auditor {
         let Some(state) = self.state.state_of(line) else { return };
         for (db, watched, read) in &mut state.watched {
             if *db == line.db && **watched == *key {
-                *read = value.map(Into::into);
+                *read = value.map_or(WatchedValue::Absent, |value| WatchedValue::Value(value.into()));
             }
         }
     }
@@ -744,11 +769,16 @@ impl Auditor {
 /// An effect of EXEC, compared with what the client read since WATCH.
 fn with_watched<'a>(effect: KeyEffect<'a>, watched: &'a [Watched]) -> KeyEffect<'a> {
     let read = watched.iter().find(|(db, key, _)| *db == effect.db && **key == *effect.key);
-    match read.and_then(|(_, _, value)| value.as_deref()) {
-        Some(value) if effect.precondition == Precondition::None => {
+    match (read.map(|(_, _, value)| value), &effect.effect) {
+        _ if effect.precondition != Precondition::None => effect,
+        (Some(WatchedValue::Value(value)), _) => {
             KeyEffect { precondition: Precondition::Compared(Some(value)), ..effect }
         }
-        _ => effect,
+        // Nobody can have taken it in between, as with SET NX.
+        (Some(WatchedValue::Absent), Effect::Set { value, expiry, old: None }) if may_be_owner(value) => {
+            KeyEffect { effect: Effect::Take { value, expiry: *expiry, took: true }, ..effect }
+        }
+        (Some(WatchedValue::Absent | WatchedValue::Unread) | None, _) => effect,
     }
 }
 

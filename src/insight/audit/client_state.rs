@@ -21,8 +21,18 @@ const MAX_COMPANIONS: usize = 16;
 /// How many entries `locks_met` has before it is pruned for the first time.
 const FEW: usize = 64;
 
-/// A key that a client watches, and the value that it has read there since.
-pub type Watched = (u32, Box<[u8]>, Option<Box<[u8]>>);
+/// A key that a client watches, and what it has read there since.
+pub type Watched = (u32, Box<[u8]>, WatchedValue);
+
+/// What a client has read in a key that it watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchedValue {
+    /// It has not looked.
+    Unread,
+    /// There was nothing.
+    Absent,
+    Value(Box<[u8]>),
+}
 
 /// What is remembered of one client.
 #[derive(Clone)]

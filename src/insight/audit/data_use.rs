@@ -64,6 +64,10 @@ pub fn tell_uses<'a>(
     let read_access = read.map_or(DataAccess::PartlyRead, DataAccess::Read);
     let did_nothing = matches!(value, ReplyValue::Null | ReplyValue::Number(0));
     match (row.lock_effect, row.name) {
+        (LockEffect::Exists, _) => {
+            let access = if did_nothing { DataAccess::Read(None) } else { DataAccess::PartlyRead };
+            keys().into_iter().for_each(|key| tell(DataUse { key, part: whole, access }));
+        }
         (LockEffect::Get | LockEffect::GetAndExpire, _) => tell(DataUse { key, part: whole, access: read_access }),
         (LockEffect::SetByOptions, _) => {
             let Some(&value) = words.get(2) else { return };

@@ -50,7 +50,7 @@ impl IntendedLocks {
         own: &Section,
         others: &Section,
     ) -> Self {
-        let is_used = |lock: &Lock| !lock.holds.is_empty() || !lock.past_holds.is_empty();
+        let is_used = |lock: &Lock| !(lock.is_guess() || lock.holds.is_empty() && lock.past_holds.is_empty());
         let is_other = |id: &LockId| *id != *key;
         let is_meant = |lock: &Lock| lock.shape != LockShape::Semaphore && is_other(&lock.id) && is_used(lock);
         let mut ids = locks.ids(is_meant);

@@ -55,8 +55,17 @@ pub struct KeptRead {
     pub command: &'static str,
     pub value: KeptValue,
     pub use_: ReadUse,
+    /// A script read it for the client.
+    pub is_in_script: bool,
     /// The client's read before, if it has not written since.
     pub before: Option<(Moment, &'static str)>,
+}
+
+impl KeptRead {
+    /// Whether the client has found nothing, and done nothing about it so far. A script that looked may have.
+    pub fn is_absence(&self) -> bool {
+        self.value.is_none() && self.use_ == ReadUse::Open && !self.is_in_script
+    }
 }
 
 /// What the client has done with what it read.
@@ -209,6 +218,12 @@ impl KeyVersions {
     #[inline]
     pub fn is_read(&self, part: PartId) -> bool {
         self.group(part).is_some_and(|group| group.reads.tags.iter().any(|tag| tag.0 == part))
+    }
+
+    /// Whether anybody has found nothing in a part, and done nothing about it so far.
+    #[inline]
+    pub fn is_found_absent(&self, part: PartId) -> bool {
+        self.reads_of(part).any(KeptRead::is_absence)
     }
 
     #[inline]

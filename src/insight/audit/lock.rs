@@ -11,6 +11,7 @@ use foldhash::fast::FixedState;
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
+use super::guarded_work::GuardedWork;
 use super::lock_reason::{LockReason, LockReasons, is_named_lock};
 use super::timestamp::Timestamp;
 
@@ -56,6 +57,8 @@ pub struct Lock {
     pub times_taken: u64,
     /// The hashes of some keys that its holders have used.
     used_keys: Vec<u64>,
+    /// What its holders wrote meanwhile, until it is known for a lock.
+    pub guarded: Option<Box<GuardedWork>>,
 }
 
 /// How a client came to hold a lock.
@@ -264,6 +267,7 @@ impl Lock {
             pending: Vec::new(),
             times_taken: 0,
             used_keys: Vec::new(),
+            guarded: None,
         }
     }
 
@@ -283,6 +287,11 @@ impl Lock {
     /// Whether the reasons are enough to take the key for a lock.
     pub fn is_known(&self) -> bool {
         self.reasons.are_enough()
+    }
+
+    /// Whether it is a guess: a key that was found absent and then set, as data are, too.
+    pub fn is_guess(&self) -> bool {
+        self.reasons.has(LockReason::Checked) && !self.is_known()
     }
 
     /// Whether a client holds the lock, waits for it, or the server has the key.

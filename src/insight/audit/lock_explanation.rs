@@ -8,6 +8,7 @@ use super::code::Code;
 use super::finding::{Finding, JournalRef};
 use super::lock::{Lock, LockId};
 use super::lock_reason::LockReason;
+use super::presumed_locks::{PresumedLocks, PresumedReason};
 use crate::base::text::{printable, utf8_or_escaped};
 
 /// Why a key is taken for a lock, or why not.
@@ -48,7 +49,7 @@ pub struct LockSign {
 }
 
 /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
-pub fn explain_key(state: &AuditState, key: &[u8]) -> Vec<LockExplanation> {
+pub fn explain_key(state: &AuditState, presumed: &PresumedLocks, key: &[u8]) -> Vec<LockExplanation> {
     let codes_of = |id: &LockId| {
         let is_own =
             |finding: &&Arc<Finding>| (finding.server, finding.db, &*finding.key) == (id.server, id.db, &*id.key);
@@ -61,8 +62,13 @@ pub fn explain_key(state: &AuditState, key: &[u8]) -> Vec<LockExplanation> {
     let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, codes_of(id))));
     let mut explanations: Vec<LockExplanation> = tracked.collect();
     let is_declared = is_matched(&state.scope.locks, key);
+    for (id, reason, source) in presumed.reasons_of(key) {
+        explanations.retain(|explanation| (explanation.server, explanation.db) != (id.server, id.db));
+        explanations.push(LockExplanation::presumed(&id, (reason, source), codes_of(&id)));
+    }
     for (id, source) in state.dismissed.iter().filter(|(id, _)| *id.key == *key) {
-        if !is_declared && state.locks.get(id).is_none() {
+        let is_told = explanations.iter().any(|told| (told.server, told.db) == (id.server, id.db));
+        if !is_declared && !is_told && state.locks.get(id).is_none() {
             explanations.push(LockExplanation::dismissed(id, source.clone()));
         }
     }
@@ -108,6 +114,14 @@ impl LockExplanation {
         };
         let is_lock = lock.is_known();
         Self::new(&lock.id, verdict, sentence, findings).with(signs, None, is_lock)
+    }
+
+    /// Of a key that is no string, and that clients use as a lock.
+    fn presumed(id: &LockId, (reason, source): (PresumedReason, JournalRef), findings: Vec<Code>) -> Self {
+        let sentence = format!("`{}` is taken for a lock", readable(&id.key));
+        let (name, sign) = (reason.name(), reason.sentence());
+        let signs = vec![LockSign { name, is_enough: true, sentence: sign, source: Some(source) }];
+        Self::new(id, "lock", sentence, findings).with(signs, None, true)
     }
 
     /// Of a key that was written as no lock is.

@@ -34,6 +34,10 @@ pub enum LockReason {
     /// A script was given the client's own token when the key had expired. This is enough only for a key with which
     /// something is certainly wrong.
     Sought = 2048,
+    /// Two programs took the key, wrote the same other key meanwhile, and gave it back.
+    Guards = 8192,
+    /// A client set the key in a second step, after it had found it free. This reason counts only together with the name.
+    Checked = 16384,
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
     /// Two clients had it, or one had it and refused the other one, while they worked on the same data.
@@ -45,6 +49,8 @@ pub enum LockReason {
 /// The weak reasons.
 const WEAK: u32 =
     LockReason::Alike as u32 | LockReason::Behind as u32 | LockReason::Returned as u32 | LockReason::Named as u32;
+/// The reasons that count only beside something else.
+const BESIDE: u32 = LockReason::Sought as u32 | LockReason::Checked as u32;
 /// The pair of weak reasons that a counter with a default shows, too.
 const COUNTER: u32 = LockReason::Alike as u32 | LockReason::Behind as u32;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
@@ -52,13 +58,14 @@ const DATA: u32 = 4096;
 
 impl LockReason {
     /// All of them, the weak ones at the end.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Contended,
         Self::Compared,
         Self::Timestamp,
         Self::ExpiryBehind,
         Self::Shape,
         Self::Several,
+        Self::Guards,
         Self::Said,
         Self::Learned,
         Self::Around,
@@ -67,12 +74,13 @@ impl LockReason {
         Self::Behind,
         Self::Returned,
         Self::Named,
+        Self::Checked,
         Self::Sought,
     ];
 
     /// Whether it is not enough by itself.
     pub fn is_weak(self) -> bool {
-        (WEAK | Self::Sought as u32) & self as u32 != 0
+        (WEAK | BESIDE) & self as u32 != 0
     }
 
     /// The name on the wire.
@@ -84,6 +92,8 @@ impl LockReason {
             Self::ExpiryBehind => "expiry-behind",
             Self::Shape => "shape",
             Self::Several => "several-servers",
+            Self::Guards => "guards",
+            Self::Checked => "looked-first",
             Self::Said => "said",
             Self::Learned => "learned",
             Self::Around => "around-data",
@@ -105,6 +115,8 @@ impl LockReason {
             Self::ExpiryBehind => "it was taken with a token, and got its expiry in a second command",
             Self::Shape => "it is stored as libraries store locks: a hash that counts, or a set of holders",
             Self::Several => "the same value was set on several servers",
+            Self::Guards => "two programs took it, wrote the same other key meanwhile, and gave it back",
+            Self::Checked => "a client found it free and set it in a second step; that counts if its name says lock",
             Self::Said => "--locks names it",
             Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
             Self::Around => "two clients asked for it around what they read and wrote",
@@ -140,7 +152,7 @@ impl LockReasons {
 
     /// Whether one of them is enough by itself, and was seen since the last reset.
     pub fn are_strong(self) -> bool {
-        self.0 & !(WEAK | DATA | LockReason::Sought as u32 | LockReason::Learned as u32) != 0
+        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned as u32) != 0
     }
 
     /// Whether it is a lock for nothing but what was known before a reset.
@@ -151,8 +163,14 @@ impl LockReasons {
     pub fn are_enough(self) -> bool {
         let weak = self.0 & WEAK;
         let is_data = self.0 & DATA != 0 && !self.has(LockReason::Named);
-        self.0 & !(WEAK | DATA | LockReason::Sought as u32) != 0
+        self.0 & !(WEAK | DATA | BESIDE) != 0
+            || self.has(LockReason::Named) && self.has(LockReason::Checked)
             || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
+    }
+
+    /// Whether others have read the value as data.
+    pub fn are_of_data(self) -> bool {
+        self.0 & DATA != 0
     }
 
     /// Notes that others read the value as data. Once the key is known as a lock, that says nothing any more.

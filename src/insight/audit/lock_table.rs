@@ -64,6 +64,21 @@ impl LockTable {
         self.find_mut(id.server, id.db, &id.key)
     }
 
+    pub fn get_tracked(&self, id: &LockId) -> Option<Arc<TrackedLock>> {
+        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (id.server, id.db))?;
+        locks.get(&id.key).cloned()
+    }
+
+    /// Tracks a key again.
+    pub fn put_back(&mut self, tracked: Arc<TrackedLock>) {
+        let LockId { server, db, key } = &*tracked.lock.id;
+        self.add(*server, *db, key);
+        let database = self.databases.iter_mut().find(|(number, _)| *number == (*server, *db));
+        if let Some((_, locks)) = database {
+            locks.insert(Arc::clone(key), tracked);
+        }
+    }
+
     pub fn add(&mut self, server: u16, db: u32, key: &[u8]) {
         if self.count >= self.limit.max(MAX_LOCKS) {
             self.forget_free();

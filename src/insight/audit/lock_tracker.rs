@@ -65,6 +65,9 @@ const MAX_CUT_OFF: i64 = 60_000_000;
 pub const MAX_HOLDS: usize = 64;
 pub const MAX_MEMBERS: usize = 1024;
 
+/// How many keys a client may hold of which it is a guess that they are locks.
+const MAX_GUESSES: usize = 4;
+
 /// A lock at the moment of an event, with all that the event may change.
 pub struct LockTracker<'s> {
     pub context: RuleContext<'s>,
@@ -279,9 +282,13 @@ impl LockTracker<'_> {
             failover: None,
         };
         push_exact(&mut lock.holds, hold);
-        let id = Arc::clone(&lock.id);
+        let (id, is_guess) = (Arc::clone(&lock.id), lock.is_guess());
         let state = self.context.clients.entry((client.server, client.id));
-        state.or_insert_with(|| ClientState::new(client)).note_hold(&id);
+        let state = state.or_insert_with(|| ClientState::new(client));
+        // What is data after all takes no place from locks.
+        if !is_guess || state.holds.len() < MAX_GUESSES {
+            state.note_hold(&id);
+        }
     }
 
     /// A hold ends.

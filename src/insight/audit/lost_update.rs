@@ -43,7 +43,7 @@ const COUNTERS: usize = 256;
 /// Which keys were read and written by whom, and what waits to be told.
 #[derive(Clone)]
 pub struct LostUpdates {
-    versions: KeyVersions,
+    pub versions: KeyVersions,
     /// How many values clients have read since they last wrote.
     idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
@@ -56,8 +56,8 @@ pub struct LostUpdates {
 
 /// A connection.
 #[derive(Clone)]
-struct Party {
-    client: Arc<ClientIdentity>,
+pub struct Party {
+    pub client: Arc<ClientIdentity>,
     node: Option<Arc<str>>,
 }
 
@@ -171,7 +171,8 @@ impl LostUpdates {
                 let id = KeyVersions::part_id(server, step.db, used.key, used.part);
                 if self.versions.is_read(id) {
                     is_read = true;
-                    is_suspect |= self.may_overwrite(id, &used, &moment);
+                    let may_take = row.lock_effect == LockEffect::SetByOptions && self.versions.is_found_absent(id);
+                    is_suspect |= may_take || self.may_overwrite(id, &used, &moment);
                 }
             });
             if !is_read || is_suspect {
@@ -401,7 +402,15 @@ impl LostUpdates {
                 let value = value.map_or(KeptValue::NONE, KeptValue::of);
                 let open = self.versions.read_by(id, client).filter(|read| read.use_ == ReadUse::Open);
                 let before = open.map(|read| (read.moment, read.command));
-                let read = KeptRead { moment: *moment, command: step.row.name, value, use_: ReadUse::Open, before };
+                let is_in_script = step.within == Within::ReadingScript;
+                let read = KeptRead {
+                    moment: *moment,
+                    command: step.row.name,
+                    value,
+                    use_: ReadUse::Open,
+                    is_in_script,
+                    before,
+                };
                 return self.versions.note_read(id, read);
             }
             DataAccess::PartlyRead => return self.versions.forget_read(id, client),
@@ -484,7 +493,7 @@ impl LostUpdates {
     }
 
     /// The last read by another connection that may belong to a client's program, and to no other one that writes.
-    fn read_of_program(&self, id: PartId, client: &ClientIdentity) -> Option<&KeptRead> {
+    pub fn read_of_program(&self, id: PartId, client: &ClientIdentity) -> Option<&KeptRead> {
         let writers = || self.versions.writes_of(id).filter_map(|write| self.party(&write.moment));
         let is_own = |read: &&KeptRead| {
             self.party(&read.moment).is_some_and(|reader| match reader.client.same_program(client) {
@@ -500,7 +509,7 @@ impl LostUpdates {
         own.max_by_key(|read| (read.moment.real, read.moment.place))
     }
 
-    fn party(&self, moment: &Moment) -> Option<&Party> {
+    pub fn party(&self, moment: &Moment) -> Option<&Party> {
         self.parties.get(&(moment.server, moment.client))
     }
 
@@ -750,7 +759,7 @@ fn found_in(
     }
 }
 
-fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
+pub fn source_of(moment: &Moment, party: &Party, line: String) -> JournalRef {
     JournalRef {
         server: moment.server,
         seq: moment.seq,

@@ -6,12 +6,12 @@
 //! 1. What is found: [`code`], [`finding`], `advice`, `harm`, `key_family`, `finding_groups`, `allowance`, `scope`, `finding_query`, `finding_collector`.
 //! 2. What comes in: `journal_line`, `command_text`, `reply_value`, `known_nodes`.
 //! 3. What a command did to a key: `effect`; found by `command_effects`, `missing_replies` and `script_effects`.
-//! 4. What is known: `timestamp`, `client_identity`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
+//! 4. What is known: `timestamp`, `client_identity`, `guarded_work`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
-//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`.
-//! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`,
+//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
+//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
+//! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
@@ -43,8 +43,10 @@ mod finding_collector;
 mod finding_groups;
 mod finding_json;
 mod finding_query;
+mod free_looks;
 mod front_clocks;
 mod fronts;
+mod guarded_work;
 mod harm;
 mod intended_locks;
 mod journal_line;
@@ -69,7 +71,9 @@ mod lost_update;
 mod marks;
 mod missing_replies;
 mod occupancy;
+mod occupancy_commands;
 mod overwrite;
+mod presumed_locks;
 mod program_links;
 mod queued_commands;
 mod record_merge;
@@ -79,6 +83,7 @@ mod rule_context;
 mod rules;
 mod scope;
 mod script_effects;
+mod shelved_locks;
 mod timeline;
 mod timestamp;
 mod work_after_loss;

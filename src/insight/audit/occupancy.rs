@@ -105,6 +105,26 @@ pub struct Act<'a> {
     pub client: &'a ClientIdentity,
     pub source: &'a JournalRef,
     pub mistakes: &'a mut Vec<Mistake>,
+    /// What became of the client.
+    pub moves: Vec<Move>,
+}
+
+/// What becomes of a client.
+pub enum Move {
+    /// It came in, and had looked before if `looked`.
+    In { place: Box<[u8]>, looked: bool },
+    /// It is told that others are there.
+    Refused { place: Box<[u8]> },
+    /// It is told its place in the order.
+    Placed { place: Box<[u8]> },
+    /// It goes, or tries to: at once if it was told a place too far behind.
+    Out { place: Box<[u8]>, at_once: bool },
+}
+
+impl<'a> Act<'a> {
+    pub fn new(client: &'a ClientIdentity, source: &'a JournalRef, mistakes: &'a mut Vec<Mistake>) -> Self {
+        Self { client, source, mistakes, moves: Vec::new() }
+    }
 }
 
 impl Act<'_> {
@@ -184,10 +204,11 @@ impl Occupancy {
             let (code, client) = (Code::CheckedThenTaken, act.client.clone());
             self.hasty.push(Mistake { code, client, sentence, evidence });
         }
+        let looked = self.last_look(act, None).is_some();
         self.looks.retain(|look| !act.is_mine(&look.client));
         self.vanish(place);
         self.report_double(act, place);
-        self.admit(act, place, 1, score);
+        self.admit(act, place, 1, score, looked);
     }
 
     /// The occupants of a place are not there any more.
@@ -195,7 +216,8 @@ impl Occupancy {
         self.present().filter(|other| *other.place == *place).for_each(|other| other.gone = Some(Gone::Vanished));
     }
 
-    fn admit(&mut self, act: &Act<'_>, place: &[u8], count: i64, score: f64) {
+    fn admit(&mut self, act: &mut Act<'_>, place: &[u8], count: i64, score: f64, looked: bool) {
+        act.moves.push(Move::In { place: place.into(), looked });
         self.occupants.retain(|occupant| !(act.is_mine(&occupant.client) && *occupant.place == *place));
         self.refusals.retain(|refusal| !(act.is_mine(&refusal.client) && *refusal.place == *place));
         if self.occupants.len() >= MAX_OCCUPANTS {
@@ -228,10 +250,11 @@ impl Occupancy {
     }
 
     /// A client wants a place and is refused.
-    pub fn refuse(&mut self, act: &Act<'_>, place: &[u8]) {
+    pub fn refuse(&mut self, act: &mut Act<'_>, place: &[u8]) {
         if self.occupants.iter().any(|own| act.is_mine(&own.client) && *own.place == *place && own.gone.is_none()) {
             return;
         }
+        act.moves.push(Move::Refused { place: place.into() });
         self.note_refusal(act, place, 0, None);
     }
 
@@ -263,7 +286,7 @@ impl Occupancy {
             act.report(Code::CheckedThenTaken, sentence, evidence);
         }
         self.looks.retain(|look| !act.is_mine(&look.client));
-        self.admit(act, place, 1, 0.0);
+        self.admit(act, place, 1, 0.0, true);
     }
 
     /// A client removes a member.
@@ -274,6 +297,7 @@ impl Occupancy {
         if let Some((_, _, at)) = told {
             self.full_from = Some(self.full_from.map_or(at, |full| full.min(at)));
         }
+        act.moves.push(Move::Out { place: place.into(), at_once: told.is_some() });
         let is_its = |own: &Occupant| act.is_mine(&own.client) && *own.place == *place;
         let own = self.occupants.iter().position(|own| is_its(own) && own.gone.is_none());
         let own = own.or_else(|| self.occupants.iter().position(is_its)).map(|own| self.occupants.remove(own));
@@ -372,7 +396,7 @@ impl Occupancy {
         if now - by <= 0 {
             self.vanish(b"");
             self.report_double(act, b"");
-            return self.admit(act, b"", by, 0.0);
+            return self.admit(act, b"", by, 0.0, looked.is_some());
         }
         if let Some(own) = self.occupants.iter_mut().find(|own| act.is_mine(&own.client) && own.gone.is_none()) {
             own.count += by;
@@ -380,10 +404,16 @@ impl Occupancy {
         }
         let came = self.present().next().map(|other| other.taken.place);
         let looked = looked.filter(|looked| came.is_some_and(|came| came > looked.place));
+        // Who found it free goes by that.
+        act.moves.push(match looked {
+            Some(_) => Move::In { place: Box::default(), looked: true },
+            None => Move::Refused { place: Box::default() },
+        });
         self.note_refusal(act, b"", by, looked);
     }
 
     fn count_down(&mut self, act: &mut Act<'_>, by: i64, now: i64) {
+        act.moves.push(Move::Out { place: Box::default(), at_once: false });
         if let Some(own) = self.occupants.iter_mut().find(|own| act.is_mine(&own.client) && own.gone.is_none()) {
             own.count += by;
             self.occupants.retain(|own| own.gone.is_some() || own.count > 0);
@@ -440,6 +470,7 @@ impl Occupancy {
 
     /// A client is told its place in a sorted set.
     pub fn tell_place(&mut self, act: &mut Act<'_>, member: &[u8], at: i64) {
+        act.moves.push(Move::Placed { place: member.into() });
         self.look(act, Some(member), 1);
         let in_all = i64::try_from(self.present().count()).unwrap_or(i64::MAX);
         self.told_place = Some((act.client.clone(), member.into(), at));
@@ -496,17 +527,18 @@ impl Occupancy {
             act.report(Code::TwoHolders, sentence, evidence);
         }
         self.looks.retain(|look| !act.is_mine(&look.client));
-        self.admit(act, token, 1, 0.0);
+        self.admit(act, token, 1, 0.0, false);
     }
 
     /// A client puts a token into a list: back, or one more.
-    pub fn put(&mut self, act: &Act<'_>, token: &[u8]) {
-        let mut own = self.occupants.iter();
-        if let Some(own) = own.position(|own| act.is_mine(&own.client) && *own.place == *token) {
-            self.occupants.remove(own);
-            return;
+    pub fn put(&mut self, act: &mut Act<'_>, token: &[u8]) {
+        act.moves.push(Move::Out { place: token.into(), at_once: false });
+        let own = self.occupants.iter().position(|own| act.is_mine(&own.client) && *own.place == *token);
+        if let Some(own) = own.map(|own| self.occupants.remove(own)) {
+            return self.report_copy(act, &own);
         }
-        let Some(other) = self.occupants.iter().position(|other| *other.place == *token) else { return };
+        let is_out = |other: &Occupant| other.gone.is_none() && *other.place == *token;
+        let Some(other) = self.occupants.iter().position(is_out) else { return };
         let taken = self.occupants[other].taken.place;
         let relation = self.occupants[other].client.same_program(act.client);
         let is_late = |source: &JournalRef| source.place > taken;
@@ -518,7 +550,31 @@ impl Occupancy {
             }
             return;
         }
-        self.occupants.remove(other);
+        self.occupants[other].gone = Some(Gone::Removed(act.source.clone(), false));
+    }
+
+    /// A client puts its token back, which another client had put there meanwhile and a third one has taken.
+    fn report_copy(&self, act: &mut Act<'_>, own: &Occupant) {
+        let Some(Gone::Removed(source, _)) = &own.gone else { return };
+        let is_other = |other: &&Occupant| {
+            *other.place == *own.place
+                && other.gone.is_none()
+                && other.taken.place > source.place
+                && other.client.same_program(&own.client) == SameProgram::No
+        };
+        let Some(other) = self.occupants.iter().find(is_other) else { return };
+        let sentence = format!(
+            "had the token of {{key}} that {} took, too, because {} had put another one there",
+            other.client.display_name(),
+            source.display_name()
+        );
+        let evidence = vec![
+            own.taken.shows("took the token"),
+            source.shows("put one more there"),
+            other.taken.shows("took that one"),
+            act.source.shows("put the first one back"),
+        ];
+        act.report(Code::TwoHolders, sentence, evidence);
     }
 
     /// A connection ends: its client believes nothing any more.

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::audit_state::AuditState;
 use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, KeyAccess};
+use super::effect::LockShape;
+use super::guarded_work::hash_of;
 use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
+use super::lock_table::TrackedLock;
 use crate::powers::EffectOrder;
 use crate::protocol::OwnedWords;
 use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
@@ -66,6 +71,9 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
                 None if writes => note_first_write(state, line, worker, (*db, key)),
                 _ => {}
             }
+            if writes {
+                note_guarded(state, line, *db, key);
+            }
             let Some(client) = state.clients.get_mut(&worker).filter(|client| !client.holds.is_empty()) else {
                 continue;
             };
@@ -84,6 +92,29 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
 
 fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
     line.words.first().and_then(|name| commands.find(name)).map(|row| row.kind)
+}
+
+/// A client writes a key while it holds others, of which it may show that they are locks.
+fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) {
+    let Some(client) = state.clients.get(&(line.server, line.client)) else { return };
+    let ids: SmallVec<[Arc<LockId>; 2]> = client.holds.iter().chain(&client.lost).cloned().collect();
+    for id in ids {
+        let is_itself = id.db == db && *id.key == *key;
+        if is_itself || state.locks.get(&id).is_none_or(|lock| lock.is_known() || lock.shape != LockShape::Value) {
+            continue;
+        }
+        let client = state.client_of(line);
+        let Some(TrackedLock { lock, .. }) = state.locks.get_mut(&id) else { continue };
+        let Some(hold) = lock.hold_of(&client).or(lock.past_hold_of(&client).map(|past| &past.hold)) else { continue };
+        let (value, from) = (hash_of(0, &hold.token), hold.acquired.place);
+        let guarded = lock.guarded.get_or_insert_default();
+        guarded.stay(&client, (0, value), from);
+        guarded.write(&client, hash_of(db, key), line.place);
+        if guarded.is_guard() {
+            let source = AuditState::source_of(line, &client);
+            state.with_lock(&id, Some(&client), source, |tracker| tracker.note_guard());
+        }
+    }
 }
 
 /// Whether EXEC has written a key on the condition that nobody else did, or that the client still had its lock.
@@ -124,7 +155,8 @@ fn lost_locks(
     worker: (u16, u64),
 ) -> Option<(Arc<ClientIdentity>, Vec<Arc<LockId>>)> {
     let client = state.clients.get_mut(&worker)?;
-    let (known, ids) = (Arc::clone(&client.client), locks_of(client));
+    let (known, mut ids) = (Arc::clone(&client.client), locks_of(client));
+    ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
     let client = Arc::new(ClientIdentity { seen: line.real, ..(*known).clone() });
     let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));

@@ -22,7 +22,7 @@ mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RuleState, observe};
-pub use tokens::{class_of, is_trivial, is_unique_token};
+pub use tokens::{class_of, is_count, is_trivial, is_unique_token, may_be_owner};
 
 #[cfg(test)]
 pub mod documented_limits {

@@ -165,6 +165,16 @@ pub fn is_unique_token(token: &[u8]) -> bool {
     is_strong && token.len() <= MOST && token.iter().all(is_of_tokens)
 }
 
+/// Whether a value may say who has a lock, or that somebody has: it is no long text.
+pub fn may_be_owner(value: &[u8]) -> bool {
+    class_of(value, 0, 0) != ValueClass::Text
+}
+
+/// Whether a value is a small number, as of a counter.
+pub fn is_count(value: &[u8]) -> bool {
+    matches!(class_of(value, 0, 0), ValueClass::Digit | ValueClass::Number)
+}
+
 /// What a recording keeps of a value: enough for each rule to judge it as the value itself.
 pub fn class_of(value: &[u8], at: i64, real: i64) -> ValueClass {
     const LONGEST_NUMBER: usize = 11;

@@ -1,0 +1,487 @@
+//! Keys that are no strings and that nobody declares, but that clients use as locks are used: counters that they count up from
+//! nothing, members that they add and remove, tokens that they take out of a list and put back.
+//!
+//! Sets, counters and queues are used like that, too. So what looks like a mistake waits until it is a fact that the key is
+//! a lock that let two in: both wrote the same data while they had it, and both gave it back. A key whose name says lock
+//! needs less, and a set of holders that count each other, too.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+
+use super::audit_state::{AuditState, is_matched};
+use super::client_identity::ClientIdentity;
+use super::finding::{Finding, JournalRef};
+use super::guarded_work::{GuardedWork, hash_of};
+use super::journal_line::JournalLine;
+use super::lock::LockId;
+use super::lock_reason::is_named_lock;
+use super::occupancy::{Act, Move, Occupancy};
+use super::occupancy_commands::{Ran, applied, finding_of};
+use super::reply_value::ReplyValue;
+use super::rules::is_unique_token;
+use crate::powers::{EventKind, Outcome, RecordHeader};
+use crate::protocol::{OwnedWords, parse_integer};
+use crate::spec::{CommandKind, CommandSpec, LockEffect, Table, TransactionCommand};
+
+/// How many keys are followed, and how many times one is used before it is taken for none.
+const MAX_KEYS: usize = 256;
+const MAX_USES: u32 = 200;
+/// How many keys are remembered as none.
+const MAX_DISMISSED: usize = 4096;
+/// How many keys may come to nothing before no further one is followed.
+const MAX_FRUITLESS: u64 = 20_000;
+/// How many keys a client may have at once, and how many commands it may send meanwhile.
+const MAX_AT_ONCE: usize = 4;
+const MAX_COMMANDS: u32 = 1000;
+/// How many findings wait.
+const MAX_PENDING: usize = 16;
+
+const HASH: FixedState = FixedState::with_seed(4);
+
+/// The keys that may be locks, by the hashes of their names.
+#[derive(Clone, Default)]
+pub struct PresumedLocks {
+    locks: HashMap<u64, Arc<Presumed>, FixedState>,
+    /// In the order in which they were met.
+    met: VecDeque<u64>,
+    dismissed: HashSet<u64, FixedState>,
+    fruitless: u64,
+    /// The clients that have one, or were refused.
+    guests: HashMap<(u16, u64), Guest, FixedState>,
+}
+
+/// A key that may be a lock.
+#[derive(Clone)]
+struct Presumed {
+    id: LockId,
+    occupancy: Occupancy,
+    guarded: GuardedWork,
+    pending: Vec<Finding>,
+    uses: u32,
+    /// Why it is one, and the command that showed it.
+    shown: Option<(PresumedReason, JournalRef)>,
+}
+
+/// Why a key is taken for a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PresumedReason {
+    /// Two had it at once, wrote the same data, and gave it back.
+    Broken,
+    /// Its name says so, and a client wrote other data while it had it.
+    Named,
+    /// Its members count each other, and remove themselves.
+    Semaphore,
+}
+
+impl PresumedReason {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Broken => "held-by-two",
+            Self::Named => "name",
+            Self::Semaphore => "shape",
+        }
+    }
+
+    /// What was seen.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Broken => "two programs had it at once, wrote the same other key, and gave it back",
+            Self::Named => "its name says lock, and a client took it, wrote another key, and gave it back",
+            Self::Semaphore => "clients counted its members, added themselves with tokens, and removed themselves",
+        }
+    }
+}
+
+/// A client that has a key, or was refused.
+#[derive(Clone, Default)]
+struct Guest {
+    keys: SmallVec<[u64; 2]>,
+    commands: u32,
+}
+
+impl PresumedLocks {
+    // ---- from headers
+
+    /// Whether a command that its header tells is worth a look.
+    #[inline]
+    pub fn concerns(&self, server: u16, header: &RecordHeader<'_>, row: &CommandSpec) -> bool {
+        if !self.guests.is_empty() && self.guests.contains_key(&(server, header.client)) {
+            return true;
+        }
+        if row.lock_effect != LockEffect::OtherWrite || !is_about_places(row.name) {
+            return false;
+        }
+        let hash = hash_of_key(server, header.db, header.second);
+        self.locks.contains_key(&hash)
+            || !self.dismissed.contains(&hash) && header.words <= 4 && {
+                let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
+                takes(row.name, &words, header.reply)
+            }
+    }
+
+    // ---- from lines
+
+    /// Looks at a line of the journal. `looks` tells who has found a key absent.
+    pub fn note(
+        &mut self,
+        state: &mut AuditState,
+        line: &JournalLine<'_>,
+        commands: &Table,
+        looks: impl Fn(&AuditState, &[u8]) -> Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+    ) {
+        match line.event {
+            Some(EventKind::Closed) => return self.close(state, line),
+            Some(EventKind::Started | EventKind::Missing | EventKind::Promoted) => return self.forget(line.server),
+            Some(_) => return,
+            None if line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() => return,
+            None => {}
+        }
+        let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return };
+        let runs_others = match row.kind {
+            CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
+            CommandKind::Keys | CommandKind::Blocking => false,
+            _ => {
+                if matches!(
+                    row.lock_effect,
+                    LockEffect::FlushAll | LockEffect::FlushDatabase | LockEffect::SwapDatabases
+                ) {
+                    self.forget(line.server);
+                }
+                return;
+            }
+        };
+        let is_guest = self.guests.contains_key(&(line.server, line.client));
+        if !runs_others && !is_guest && !is_about_places(row.name) && self.locks.is_empty() {
+            return;
+        }
+        let is_known = !line.is_unplaced && !line.is_cut && line.outcome == Outcome::Answered && !line.is_stale;
+        if !is_known || line.reply.is_empty() || runs_others && line.are_children_unknown {
+            let words: OwnedWords = line.words.iter().collect();
+            return commands.keys(words.as_words()).keys.iter().for_each(|key| self.drop_key(line, line.db, key));
+        }
+        if !runs_others {
+            let ran = Ran { db: line.db, words: line.words.to_vec(), reply: line.reply };
+            return self.note_commands(state, line, &[ran], commands, &looks);
+        }
+        line.with_nested(|nested| {
+            if nested.iter().any(|command| command.is_cut || command.reply.is_empty()) {
+                return;
+            }
+            let ran: Vec<Ran<'_>> = nested
+                .iter()
+                .map(|command| Ran { db: command.db, words: command.words.to_vec(), reply: command.reply })
+                .collect();
+            self.note_commands(state, line, &ran, commands, &looks);
+        });
+    }
+
+    /// Forgets the keys of a server.
+    pub fn forget(&mut self, server: u16) {
+        self.locks.retain(|_, lock| lock.id.server != server);
+        let locks = &self.locks;
+        self.met.retain(|hash| locks.contains_key(hash));
+        self.guests.retain(|(number, _), _| *number != server);
+    }
+
+    /// Why a key is taken for a lock, on each server and in each database.
+    pub fn reasons_of(&self, key: &[u8]) -> Vec<(LockId, PresumedReason, JournalRef)> {
+        let of_key = self.locks.values().filter(|lock| *lock.id.key == *key);
+        let mut reasons: Vec<_> = of_key
+            .filter_map(|lock| lock.shown.clone().map(|(reason, source)| (lock.id.clone(), reason, source)))
+            .collect();
+        reasons.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        reasons
+    }
+
+    fn close(&mut self, state: &AuditState, line: &JournalLine<'_>) {
+        let Some(guest) = self.guests.remove(&(line.server, line.client)) else { return };
+        let client = state.client_of(line);
+        for hash in guest.keys {
+            if let Some(lock) = self.locks.get_mut(&hash) {
+                Arc::make_mut(lock).occupancy.close(&client);
+            }
+        }
+    }
+
+    fn drop_key(&mut self, line: &JournalLine<'_>, db: u32, key: &[u8]) {
+        if !self.locks.is_empty() {
+            self.remove(hash_of_key(line.server, db, key));
+        }
+    }
+
+    fn remove(&mut self, hash: u64) {
+        if self.locks.remove(&hash).is_some() {
+            self.met.retain(|other| *other != hash);
+        }
+    }
+
+    /// The key is none.
+    fn dismiss(&mut self, hash: u64) {
+        self.remove(hash);
+        if self.dismissed.len() >= MAX_DISMISSED {
+            self.dismissed.clear();
+        }
+        self.dismissed.insert(hash);
+    }
+
+    fn note_commands(
+        &mut self,
+        state: &mut AuditState,
+        line: &JournalLine<'_>,
+        ran: &[Ran<'_>],
+        commands: &Table,
+        looks: &impl Fn(&AuditState, &[u8]) -> Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+    ) {
+        let is_guest = self.guests.contains_key(&(line.server, line.client));
+        let mut actor = None;
+        for command in ran {
+            let Some(row) = command.words.first().and_then(|name| commands.find(name)) else { continue };
+            let is_about = is_about_places(row.name);
+            if !is_guest && !is_about && self.locks.is_empty() {
+                continue;
+            }
+            let words: OwnedWords = command.words.iter().copied().collect();
+            let accessed = commands.keys(words.as_words());
+            for key in &accessed.keys {
+                let hash = hash_of_key(line.server, command.db, key);
+                let is_followed = self.locks.contains_key(&hash);
+                if is_guest && accessed.writes {
+                    let (client, source) = actor.get_or_insert_with(|| met(state, line));
+                    self.work(state, (client, source), (command.db, key, hash));
+                }
+                if !(is_followed || is_about && self.may_begin(state, row.name, key, hash, command)) {
+                    continue;
+                }
+                let (client, source) = actor.get_or_insert_with(|| met(state, line));
+                if !is_followed {
+                    self.begin(LockId { server: line.server, db: command.db, key: (*key).into() }, hash);
+                    let seen = looks(state, key);
+                    if let Some(lock) = self.locks.get_mut(&hash) {
+                        for (looker, look) in seen {
+                            let mut none = Vec::new();
+                            Arc::make_mut(lock).occupancy.look(&Act::new(&looker, &look, &mut none), None, 0);
+                        }
+                    }
+                }
+                self.apply(state, (client, source), (hash, key), (row.name, command, accessed.writes));
+            }
+        }
+        if is_guest {
+            let (client, source) = actor.get_or_insert_with(|| met(state, line));
+            self.go_on(state, client, source);
+        }
+    }
+
+    fn may_begin(&self, state: &AuditState, name: &str, key: &[u8], hash: u64, command: &Ran<'_>) -> bool {
+        (takes(name, &command.words, command.reply) || looks_at_places(name, command.reply))
+            && !self.dismissed.contains(&hash)
+            && self.fruitless < MAX_FRUITLESS
+            && !state.scope.is_declared(key)
+            && !is_matched(&state.scope.not_locks, key)
+    }
+
+    fn begin(&mut self, id: LockId, hash: u64) {
+        while self.locks.len() >= MAX_KEYS {
+            let Some(oldest) = self.met.pop_front() else { break };
+            self.fruitless += u64::from(self.locks.remove(&oldest).is_some_and(|lock| lock.shown.is_none()));
+        }
+        let (occupancy, guarded) = (Occupancy::default(), GuardedWork::default());
+        let presumed = Presumed { id, occupancy, guarded, pending: Vec::new(), uses: 0, shown: None };
+        self.locks.insert(hash, Arc::new(presumed));
+        self.met.push_back(hash);
+    }
+
+    /// A client does something to a key that is followed.
+    fn apply(
+        &mut self,
+        state: &mut AuditState,
+        (client, source): (&ClientIdentity, &JournalRef),
+        (hash, key): (u64, &[u8]),
+        (name, command, writes): (&str, &Ran<'_>, bool),
+    ) {
+        let Some(lock) = self.locks.get_mut(&hash).map(Arc::make_mut) else { return };
+        lock.uses += 1;
+        lock.occupancy.advance_time(source.at);
+        let mut mistakes = Vec::new();
+        let mut act = Act::new(client, source, &mut mistakes);
+        let is_followed = applied(&mut lock.occupancy, &mut act, name, key, command);
+        let moves = std::mem::take(&mut act.moves);
+        for mistake in mistakes {
+            lock.found(state, finding_of(source, &lock.id.clone(), mistake));
+        }
+        let mut is_in = false;
+        for step in moves {
+            is_in |= !matches!(step, Move::Out { .. });
+            lock.note_move(client, step, source.place);
+        }
+        lock.look_for_reasons(state, source);
+        let is_none = !is_followed && writes
+            || lock.guarded.is_shared()
+            || lock.uses >= MAX_USES && lock.shown.is_none() && lock.pending.is_empty();
+        if is_none {
+            return self.dismiss(hash);
+        }
+        if is_in {
+            let guest = self.guests.entry((client.server, client.id)).or_default();
+            guest.commands = 0;
+            if !guest.keys.contains(&hash) && guest.keys.len() < MAX_AT_ONCE {
+                guest.keys.push(hash);
+            }
+        }
+    }
+
+    /// A client writes another key.
+    fn work(
+        &mut self,
+        state: &mut AuditState,
+        (client, source): (&ClientIdentity, &JournalRef),
+        (db, key, written): (u32, &[u8], u64),
+    ) {
+        let Some(guest) = self.guests.get(&(client.server, client.id)) else { return };
+        if self.locks.get(&written).is_some_and(|lock| lock.shown.is_some()) {
+            return;
+        }
+        let others: SmallVec<[u64; 2]> = guest.keys.iter().copied().filter(|hash| *hash != written).collect();
+        for hash in others {
+            let Some(lock) = self.locks.get_mut(&hash).map(Arc::make_mut) else { continue };
+            let mut mistakes = Vec::new();
+            lock.occupancy.work(&mut Act::new(client, source, &mut mistakes), key, true);
+            for mistake in mistakes {
+                lock.found(state, finding_of(source, &lock.id.clone(), mistake));
+            }
+            lock.guarded.write(client, hash_of(db, key), source.place);
+            lock.look_for_reasons(state, source);
+            if lock.guarded.is_shared() {
+                self.dismiss(hash);
+            }
+        }
+    }
+
+    /// A client that has a key, or was refused, has sent another command.
+    fn go_on(&mut self, state: &mut AuditState, client: &ClientIdentity, source: &JournalRef) {
+        let Some(guest) = self.guests.get_mut(&(client.server, client.id)) else { return };
+        guest.commands += 1;
+        let is_over = guest.commands > MAX_COMMANDS;
+        let locks = &self.locks;
+        guest.keys.retain(|hash| locks.contains_key(hash));
+        for hash in guest.keys.clone() {
+            let Some(lock) = self.locks.get_mut(&hash).map(Arc::make_mut) else { continue };
+            let mut mistakes = Vec::new();
+            lock.occupancy.go_on(&mut Act::new(client, source, &mut mistakes));
+            for mistake in mistakes {
+                lock.found(state, finding_of(source, &lock.id.clone(), mistake));
+            }
+        }
+        let is_idle = self.guests.get(&(client.server, client.id)).is_some_and(|guest| guest.keys.is_empty());
+        if is_over || is_idle {
+            self.guests.remove(&(client.server, client.id));
+        }
+    }
+}
+
+impl Presumed {
+    /// Keeps a finding until the key is known for a lock.
+    fn found(&mut self, state: &mut AuditState, finding: Finding) {
+        match self.shown {
+            Some(_) => state.collector.add(finding),
+            None if self.pending.len() < MAX_PENDING => self.pending.push(finding),
+            None => {}
+        }
+    }
+
+    fn note_move(&mut self, client: &ClientIdentity, step: Move, at: u64) {
+        match step {
+            Move::In { place, looked } => {
+                let hash = hash_of(0, &place);
+                self.guarded.enter(client, (hash, hash), at);
+                if looked && is_unique_token(&place) {
+                    self.guarded.count(client, hash);
+                }
+            }
+            Move::Placed { place } if is_unique_token(&place) => self.guarded.count(client, hash_of(0, &place)),
+            Move::Placed { .. } => {}
+            Move::Refused { place } => self.guarded.refuse(client, hash_of(0, &place), at),
+            Move::Out { place, at_once: true } => self.guarded.refuse(client, hash_of(0, &place), at),
+            Move::Out { place, at_once: false } => self.guarded.leave(client, hash_of(0, &place), at),
+        }
+    }
+
+    fn look_for_reasons(&mut self, state: &mut AuditState, source: &JournalRef) {
+        if self.shown.is_some() {
+            return;
+        }
+        let reason = match () {
+            () if self.guarded.is_shared() => return,
+            () if self.guarded.is_broken() => PresumedReason::Broken,
+            () if self.guarded.is_of_use() && is_named_lock(&self.id.key) => PresumedReason::Named,
+            () if self.guarded.is_semaphore() => PresumedReason::Semaphore,
+            () => return,
+        };
+        self.shown = Some((reason, source.clone()));
+        state.collector.locks += 1;
+        self.pending.drain(..).for_each(|finding| state.collector.add(finding));
+    }
+}
+
+fn met(state: &mut AuditState, line: &JournalLine<'_>) -> (Arc<ClientIdentity>, Arc<JournalRef>) {
+    let client = state.meet_client_of(line);
+    let source = AuditState::source_of(line, &client);
+    (client, source)
+}
+
+fn hash_of_key(server: u16, db: u32, key: &[u8]) -> u64 {
+    HASH.hash_one((server, db, key))
+}
+
+/// Whether a command takes or gives places, as far as its name tells.
+fn is_about_places(name: &str) -> bool {
+    takes_places(name)
+        || matches!(
+            name,
+            "DECR"
+                | "DECRBY"
+                | "SREM"
+                | "HDEL"
+                | "ZREM"
+                | "LPUSH"
+                | "RPUSH"
+                | "ZRANK"
+                | "ZCARD"
+                | "ZCOUNT"
+                | "SCARD"
+                | "SISMEMBER"
+                | "HEXISTS"
+                | "HGET"
+        )
+}
+
+fn takes_places(name: &str) -> bool {
+    matches!(name, "INCR" | "INCRBY" | "SADD" | "HSETNX" | "ZADD" | "LPOP" | "RPOP" | "BLPOP" | "BRPOP")
+}
+
+/// Whether a command has taken a place that was free.
+fn takes(name: &str, words: &[&[u8]], reply: &[u8]) -> bool {
+    let answer = ReplyValue::of(reply);
+    let by = || words.get(2).map_or(Some(1), |by| parse_integer(by));
+    match name {
+        "INCR" | "INCRBY" => answer.number().is_some_and(|now| now > 0 && Some(now) == by()),
+        "SADD" => words.len() == 3 && answer.number() == Some(1),
+        "HSETNX" | "ZADD" => answer.number() == Some(1),
+        "LPOP" | "RPOP" => words.len() == 2 && matches!(answer, ReplyValue::Text(_)),
+        "BLPOP" | "BRPOP" => !matches!(answer, ReplyValue::Null | ReplyValue::Error),
+        _ => false,
+    }
+}
+
+/// Whether a command has looked who is there, and found nobody.
+fn looks_at_places(name: &str, reply: &[u8]) -> bool {
+    match name {
+        "ZCARD" | "ZCOUNT" | "SCARD" | "SISMEMBER" | "HEXISTS" => ReplyValue::of(reply).number() == Some(0),
+        _ => false,
+    }
+}
