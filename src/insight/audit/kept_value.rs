@@ -223,6 +223,14 @@ impl Edit {
         let (from, to) = (self.from.min(other.from), self.to.max(other.to));
         let from = from - base[..from].iter().rev().take_while(is_part).count();
         let after = base.len() - to - base[to..].iter().take_while(is_part).count();
+        // A part of a time or of a date is none.
+        let is_joined = |near: Option<&u8>, far: Option<&u8>| {
+            matches!(near, Some(b':' | b'-' | b'/')) && far.is_some_and(u8::is_ascii_digit)
+        };
+        let (mut before, mut behind) = (base[..from].iter().rev(), base[base.len() - after..].iter());
+        if is_joined(before.next(), before.next()) || is_joined(behind.next(), behind.next()) {
+            return false;
+        }
         let number = |text: &[u8]| {
             let number = text.len().checked_sub(after).and_then(|to| text.get(from..to)).unwrap_or_default();
             is_number(number) && number != b"0" && number.len() < TIME_DIGITS
