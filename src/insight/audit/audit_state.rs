@@ -6,9 +6,10 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use super::carried_holds::CarriedHolds;
-use super::client_identity::ClientIdentity;
+use super::client_identity::{ClientIdentity, ClientLabels};
 use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates};
+use super::deadlines::Deadlines;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
@@ -17,7 +18,7 @@ use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
-use super::lock_tracker::{Deadlines, LockTracker};
+use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::rule_context::RuleContext;
@@ -26,7 +27,7 @@ use super::scope::Scope;
 use super::timeline::{LockAccessKind, LockTimeline};
 use super::timestamp::Timestamp;
 use crate::base::glob;
-use crate::powers::{EventKind, Outcome, short_line};
+use crate::powers::{EventKind, Outcome, shared_line};
 
 /// How many keys are remembered to which something unknown happened.
 const MAX_DOUBTED: usize = 20_000;
@@ -115,7 +116,7 @@ impl AuditState {
         self.locks.forget(server);
         self.forgotten.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
-        self.clients.retain(|(number, _), _| *number != server);
+        self.clients.forget(server);
         self.processes.forget_server(server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
     }
@@ -194,31 +195,33 @@ impl AuditState {
 
     // ---- clients
 
-    pub fn client_of(&self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
+    pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
         let key = (line.server, line.client);
         let known = self.clients.get(&key).map(|state| &state.client);
         let (name, process) = line.client_labels();
         let name = String::from_utf8_lossy(name);
         match known {
             Some(known) if *known.name == *name && known.process.is_some() == process.is_some() => {
-                Arc::new(ClientIdentity { seen: line.real, ..(**known).clone() })
+                ClientIdentity { seen: line.real, ..known.clone() }
             }
-            _ => Arc::new(ClientIdentity {
+            _ => ClientIdentity {
                 server: line.server,
                 id: line.client,
-                name: Arc::from(&*name),
-                address: Arc::from(line.address()),
-                process: process.map(|process| match self.processes.of_client(key) {
-                    Some(known) => Arc::clone(known),
-                    None => Arc::new(ClientProcess::alone(Arc::clone(process))),
-                }),
                 seen: line.real,
-            }),
+                labels: Arc::new(ClientLabels {
+                    name: Arc::from(&*name),
+                    address: Arc::from(line.address()),
+                    process: process.map(|process| match self.processes.of_client(key) {
+                        Some(known) => Arc::clone(known),
+                        None => Arc::new(ClientProcess::alone(Arc::clone(process))),
+                    }),
+                }),
+            },
         }
     }
 
     /// The same, and its process is met if it was not.
-    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
@@ -233,16 +236,16 @@ impl AuditState {
     /// More is known now of the process of a client.
     fn note_process(&mut self, client: (u16, u64), process: &Arc<ClientProcess>) {
         let Some(state) = self.clients.get_mut(&client) else { return };
-        Arc::make_mut(&mut state.client).process = Some(Arc::clone(process));
+        state.client.set_process(process);
         let identity = state.client.clone();
-        for id in &state.locks_met {
+        for id in state.locks_met() {
             let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
             for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
-                Arc::make_mut(&mut hold.client).process = identity.process.clone();
+                hold.client.set_process(process);
                 Arc::make_mut(&mut hold.acquired).process = identity.process.clone();
             }
             for waiter in lock.waiters.iter_mut().filter(|waiter| waiter.client.is_same_connection(&identity)) {
-                Arc::make_mut(&mut waiter.client).process = identity.process.clone();
+                waiter.client.set_process(process);
             }
         }
     }
@@ -253,18 +256,18 @@ impl AuditState {
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> Arc<JournalRef> {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
-        let text = match line.event {
-            Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
+        let text: Arc<str> = match line.event {
+            Some(EventKind::Evicted) => Arc::from("(the server evicted the key)"),
             Some(EventKind::Promoted) => {
                 let node = line.node().unwrap_or_default();
-                format!("({node} is master now in the place of {})", line.detail())
+                Arc::from(format!("({node} is master now in the place of {})", line.detail()))
             }
-            Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
-            Some(EventKind::Mark) => format!("({})", line.detail()),
+            Some(EventKind::Topology) => Arc::from("(the deployment changes)"),
+            Some(EventKind::Mark) => Arc::from(format!("({})", line.detail())),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
-                "(the connection ended)".to_owned()
+                Arc::from("(the connection ended)")
             }
-            None => short_line(&line.words),
+            None => shared_line(&line.words),
         };
         Arc::new(JournalRef {
             server,
@@ -277,7 +280,7 @@ impl AuditState {
             client: id,
             name: Arc::clone(&client.name),
             process: client.process.clone(),
-            line: Arc::from(text),
+            line: text,
         })
     }
 
@@ -285,8 +288,8 @@ impl AuditState {
     pub fn close_connection(&mut self, line: &JournalLine<'_>) {
         let key = (line.server, line.client);
         self.processes.leave(key, line.real);
-        let Some(state) = self.clients.get_mut(&key) else { return };
-        let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
+        let Some(state) = self.clients.get(&key) else { return };
+        let (client, mut ids) = (state.client.clone(), state.locks_met().cloned().collect());
         let source = Self::source_of(line, &client);
         self.retain_current(&mut ids, &client);
         ids.sort();
@@ -362,11 +365,12 @@ impl AuditState {
     /// Prunes the locks that a client has met, if they are many.
     fn prune_met(&mut self, client: &ClientIdentity) {
         let key = (client.server, client.id);
-        let Some(state) = self.clients.get_mut(&key).filter(|state| state.has_met_many()) else { return };
-        let mut ids = std::mem::take(&mut state.locks_met);
+        let tracked = self.locks.len();
+        let Some(state) = self.clients.get(&key).filter(|state| state.has_met_many(tracked)) else { return };
+        let mut ids = state.locks_met().cloned().collect();
         self.retain_current(&mut ids, client);
         if let Some(state) = self.clients.get_mut(&key) {
-            state.set_met(ids);
+            state.set_met(&ids);
         }
     }
 
@@ -410,7 +414,7 @@ impl AuditState {
     pub fn with_lock(
         &mut self,
         id: &LockId,
-        actor: Option<&Arc<ClientIdentity>>,
+        actor: Option<&ClientIdentity>,
         source: Arc<JournalRef>,
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
@@ -437,7 +441,7 @@ impl AuditState {
     fn track(
         &mut self,
         id: &LockId,
-        actor: Option<&Arc<ClientIdentity>>,
+        actor: Option<&ClientIdentity>,
         source: Arc<JournalRef>,
         (is_lost, replied_at): (bool, Option<i64>),
         happen: impl FnOnce(&mut LockTracker<'_>),
@@ -488,10 +492,8 @@ impl AuditState {
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
-        if let Some(state) = self.state_of(line)
-            && !Arc::ptr_eq(&state.client, &client)
-        {
-            state.client = Arc::clone(&client);
+        if let Some(state) = self.state_of(line) {
+            state.client.clone_from(&client);
         }
         if is_unlike {
             // A counter, or a collection.

@@ -12,7 +12,7 @@ use super::client_identity::ClientIdentity;
 use super::code::Severity;
 use super::command_effects::expiry_of;
 use super::finding::{Finding, JournalRef};
-use super::journal_line::JournalLine;
+use super::journal_line::{JournalLine, LineWords};
 use super::lock::LockId;
 use super::occupancy::{Act, Mistake, Occupancy, with_key};
 use super::reply_value::{ReplyValue, reply_values};
@@ -32,7 +32,7 @@ pub struct DeclaredLocks {
 /// A command as it ran.
 struct Ran<'a> {
     db: u32,
-    words: Vec<&'a [u8]>,
+    words: LineWords<'a>,
     reply: &'a [u8],
 }
 
@@ -59,7 +59,7 @@ impl DeclaredLocks {
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown && !line.is_stale;
         let client = state.client_of(line);
         if !runs_others {
-            let ran = Ran { db: line.db, words: line.words.to_vec(), reply: line.reply };
+            let ran = Ran { db: line.db, words: line.words.clone(), reply: line.reply };
             return self.note_commands(state, (line, &client), &[ran], (commands, is_known && !line.reply.is_empty()));
         }
         if line.are_children_unknown {
@@ -70,7 +70,11 @@ impl DeclaredLocks {
             let is_known = is_known && nested.iter().all(|command| !command.is_cut && !command.reply.is_empty());
             let ran: Vec<Ran<'_>> = nested
                 .iter()
-                .map(|command| Ran { db: command.db, words: command.words.to_vec(), reply: command.reply })
+                .map(|command| Ran {
+                    db: command.db,
+                    words: LineWords::from_slice(&command.words),
+                    reply: command.reply,
+                })
                 .collect();
             self.note_commands(state, (line, &client), &ran, (commands, is_known));
         });

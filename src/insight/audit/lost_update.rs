@@ -55,7 +55,7 @@ pub struct LostUpdates {
 /// A connection.
 #[derive(Clone)]
 struct Party {
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     node: Option<Arc<str>>,
 }
 
@@ -552,7 +552,7 @@ impl LostUpdates {
         let client = state.client_of(line);
         let Some(lost) = self.lost_write(&client, moment, overwrite) else { return };
         let Some(mut other) = self.party(&lost.moment).cloned() else { return };
-        Arc::make_mut(&mut other.client).seen = lost.moment.real;
+        other.client.seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
         let dependence = overwrite.dependence;
         let is_stranger = writer.same_program(&client) == SameProgram::No;
@@ -580,7 +580,7 @@ impl LostUpdates {
             () => Severity::Note,
         };
         let section = |client: &ClientIdentity, read: &Moment, write: &Moment| Section {
-            client: Arc::new(client.clone()),
+            client: client.clone(),
             read: *read,
             write: *write,
         };

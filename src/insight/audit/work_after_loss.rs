@@ -7,9 +7,9 @@ use super::client_identity::ClientIdentity;
 use super::client_state::{ClientState, KeyAccess};
 use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
+use super::missing_replies::accessed_keys;
 use crate::powers::EffectOrder;
-use crate::protocol::OwnedWords;
-use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
+use crate::spec::{CommandKind, Table, TransactionCommand};
 
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
@@ -21,36 +21,32 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
 }
 
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
-    let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
-    if runs_others(line, commands) {
-        line.with_nested(|nested| {
-            executed.extend(nested.iter().map(|command| (command.db, command.words.iter().collect())));
-        });
-    } else {
-        executed.push((line.db, line.words.iter().collect()));
-    }
     // What a script writes after it has looked at something, it writes on that condition.
     let kind = kind_of(line, commands);
     let is_script = matches!(kind, Some(CommandKind::Script(_)));
     let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
     let mut has_looked = false;
-    for (db, words) in &executed {
-        let RequestKeys { keys, writes } = commands.keys(words.as_words());
+    let mut note = |db: u32, words: &[&[u8]]| {
+        let (keys, writes) = accessed_keys(commands, words);
         for key in keys {
             has_looked |= is_script && !writes;
-            if state.may_be_lock(line.server, *db, key) {
+            if state.may_be_lock(line.server, db, key) {
                 continue;
             }
             let Some(client) = state.state_of(line) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            let access = client.access_to(*db, key).filter(|_| writes && !has_looked).cloned();
-            if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, *db, key))) {
+            let access = client.access_to(db, key).filter(|_| writes && !has_looked).cloned();
+            if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, db, key))) {
                 note_write(state, line, key, &access);
             }
             if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
-                client.note_access(*db, key, line.place, line.at);
+                client.note_access(db, key, line.place, line.at);
             }
         }
+    };
+    match runs_others(line, commands) {
+        true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
+        false => note(line.db, &line.words),
     }
 }
 
