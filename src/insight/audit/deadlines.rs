@@ -120,7 +120,7 @@ mod tests {
             let deadline = (random >> 33).cast_signed() % 3000;
             deadlines.insert(deadline, &lock(number));
             expected.insert((deadline, number));
-            if random % 3 > 0 {
+            if !random.is_multiple_of(3) {
                 let gone = *expected.iter().nth((random % 7) as usize % expected.len()).unwrap();
                 let copy = deadlines.clone();
                 deadlines.remove(gone.0, gone.1);
