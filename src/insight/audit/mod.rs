@@ -10,7 +10,7 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `lock_table`, `audit_state`.
-//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `lost_update`.
+//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`.
 //! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `declared_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
@@ -65,6 +65,7 @@ mod lost_update;
 mod marks;
 mod missing_replies;
 mod occupancy;
+mod overwrite;
 mod program_links;
 mod queued_commands;
 mod record_merge;
