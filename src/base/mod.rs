@@ -4,6 +4,7 @@
 //! May use: nothing of this crate.
 //! Begin with [`error`], which has the error texts of general use, and [`clock`], the only source of time.
 
+pub mod background;
 pub mod clock;
 pub mod duration;
 pub mod error;

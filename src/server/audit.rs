@@ -107,7 +107,7 @@ impl AuditGuard {
 
     /// Like [`findings`](Self::findings), as if the test had ended.
     pub fn findings_at_end(&self) -> Vec<Arc<Finding>> {
-        self.audit.finished().findings().to_vec()
+        self.audit.findings_at_end()
     }
 
     /// Like [`findings_at_end`](Self::findings_at_end), with the findings from before resets, each of which was the end of a test, and from

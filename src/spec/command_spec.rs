@@ -114,6 +114,13 @@ impl CommandSpec {
         Self { name, ..self }
     }
 
+    /// Whether a request of so many words has one key, its first argument: most have.
+    #[inline]
+    pub fn has_one_key(&self, words: usize) -> bool {
+        let [keys] = self.keys else { return false };
+        !self.is_container && keys.is_first_word(words)
+    }
+
     /// Whether the first release with the command gave it a flag: for flags that no release changes.
     #[inline]
     pub fn has_flag(&self, flag: Flag) -> bool {

@@ -174,6 +174,16 @@ impl KeySpec {
         }
     }
 
+    /// Whether the first argument of a request of so many words is the only key of this group.
+    #[inline]
+    pub fn is_first_word(&self, words: usize) -> bool {
+        match (self.begin_search, self.find_keys) {
+            (BeginSearch::Index(1), FindKeys::Range { last: 0, .. }) => words >= 2,
+            (BeginSearch::Index(1), FindKeys::Range { last: -1, .. }) => words == 2,
+            _ => false,
+        }
+    }
+
     /// The positions of the keys in a request. `None` for a malformed request.
     pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
         match self.begin_search {

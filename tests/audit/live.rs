@@ -96,6 +96,27 @@ fn flood(address: SocketAddr, commands: usize) {
 }
 
 #[test]
+fn a_question_about_the_end_of_many_locks_leaves_all_of_them_as_they_were() {
+    const LOCKS: usize = 700;
+    let (server, mut driver) = audited();
+    let (mut holder, mut other) = (named(address(&server), "holder"), named(address(&server), "other"));
+    for lock in 0..LOCKS {
+        holder.ask(&format!("SET lock:{lock} 7f3c9e0152ab4d66 NX"));
+        other.ask(&format!("SET lock:{lock} 91d05be877c24f13 NX"));
+    }
+    let mut counted = |question: &str| usize::try_from(count(&mut driver, question)).unwrap();
+    let (so_far, at_end) = (counted(""), counted("final"));
+    assert!(at_end >= so_far + LOCKS, "{so_far}, {at_end}");
+    assert_eq!((counted("final"), counted("")), (at_end, so_far));
+    assert_eq!(list(&mut driver, "final limit 10000").len(), at_end);
+    assert_eq!(locks(&mut driver, "").len(), LOCKS);
+    for lock in 0..LOCKS {
+        holder.ask(&format!("DEL lock:{lock}"));
+    }
+    assert!(locks(&mut driver, "").iter().all(|lock| lock["state"].text() != "held"));
+}
+
+#[test]
 fn a_finding_says_what_is_wrong_and_proves_it() {
     let (server, mut driver) = audited();
     Rivals::new(address(&server)).race("lock:a");

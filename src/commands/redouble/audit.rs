@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::words::{either, option_names};
 use super::{Action, Power, count, duration, expected, nothing_more, number, process_fields, text};
+use crate::base::background::in_background;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
@@ -179,7 +180,7 @@ fn take_extent(extent: &mut Extent, args: &mut Args<'_>) -> bool {
 fn found(audit: &LiveAudit, query: &FindingQuery, extent: Extent) -> Vec<Arc<Finding>> {
     let mut findings = match extent {
         Extent::SoFar => audit.findings(),
-        Extent::Final => audit.finished().findings().to_vec(),
+        Extent::Final => audit.findings_at_end(),
         Extent::Run => audit.findings_of_run(),
     };
     findings.retain(|finding| query.fits(finding));
@@ -196,19 +197,52 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
     }
     end_of_query(args, LIST)?;
-    let mut findings = found(opened(call)?, &query, extent);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
-    findings.drain(..skipped);
-    findings.truncate(limit);
-    Ok(Reply::Array(findings.iter().map(|finding| described(finding)).collect()))
+    answer(call, extent, move |audit| {
+        let mut findings = found(audit, &query, extent);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
+        findings.drain(..skipped);
+        findings.truncate(limit);
+        Reply::Array(findings.iter().map(|finding| described(finding)).collect())
+    })
+}
+
+/// Answers a question about the audit. One about the end goes through all locks: if they are many, that is done beside the
+/// other clients.
+fn answer(
+    call: &mut Call<'_>,
+    extent: Extent,
+    find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
+) -> CommandResult<'static> {
+    let audit = Arc::clone(opened(call)?);
+    match extent {
+        Extent::SoFar => Ok(find(&audit)),
+        Extent::Final | Extent::Run => beside_others(call, audit, find),
+    }
+}
+
+/// Answers a question about all locks. If they are many, other clients do not wait meanwhile.
+pub(super) fn beside_others(
+    call: &mut Call<'_>,
+    audit: Arc<LiveAudit>,
+    find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
+) -> CommandResult<'static> {
+    const FAILED: CommandError = CommandError::fixed("ERR the auditor could not answer; the log may say why");
+    if !audit.is_large() {
+        return Ok(find(&audit));
+    }
+    let answer = in_background("redouble-audit", move || find(&audit));
+    let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the auditor: {error}")))?;
+    let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
 }
 
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (mut query, mut extent) = (FindingQuery::default(), Extent::SoFar);
     while take_extent(&mut extent, args) || take_query(&mut query, args)? {}
     end_of_query(args, COUNT)?;
-    Ok(count(found(opened(call)?, &query, extent).len() as u64))
+    answer(call, extent, move |audit| count(found(audit, &query, extent).len() as u64))
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

@@ -1,6 +1,8 @@
 //! REDOUBLE LOCKS: who holds what now, and who waits.
 
-use super::audit::{journal_ref_fields, opened};
+use std::sync::Arc;
+
+use super::audit::{beside_others, journal_ref_fields, opened};
 use super::{Action, Power, count, expected, nothing_more, process_fields, text};
 use crate::base::glob;
 use crate::base::join::joined;
@@ -36,9 +38,12 @@ fn locks(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(expected("key was expected", args.peek()));
     }
     nothing_more(args)?;
-    let mut locks = opened(call)?.locks();
-    locks.retain(|lock| glob.as_ref().is_none_or(|glob| glob::matches(glob, &lock.key, false)));
-    Ok(Reply::Array(locks.into_iter().map(described).collect()))
+    let audit = Arc::clone(opened(call)?);
+    beside_others(call, audit, move |audit| {
+        let mut locks = audit.locks();
+        locks.retain(|lock| glob.as_ref().is_none_or(|glob| glob::matches(glob, &lock.key, false)));
+        Reply::Array(locks.into_iter().map(described).collect())
+    })
 }
 
 fn why(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

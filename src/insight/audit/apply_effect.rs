@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::client_identity::{ClientIdentity, SameProgram};
-use super::client_state::{ClientState, LockRead};
+use super::client_state::LockRead;
 use super::code::Severity;
 use super::effect::{Claim, Effect, ExpiryChange, Intent, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
@@ -205,7 +205,7 @@ impl LockTracker<'_> {
     }
 
     /// A client that wants the lock has not got it.
-    fn note_waiter(&mut self, client: Arc<ClientIdentity>, source: Arc<JournalRef>) {
+    fn note_waiter(&mut self, client: ClientIdentity, source: Arc<JournalRef>) {
         let lock = &mut *self.context.lock;
         match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
             Some(waiter) => {
@@ -216,8 +216,7 @@ impl LockTracker<'_> {
             }
             None => {
                 if lock.waiters.len() < MAX_WAITERS {
-                    let state = self.context.clients.entry((client.server, client.id));
-                    state.or_insert_with(|| ClientState::new(client.clone())).note_met(&lock.id);
+                    self.context.clients.meet(&client).note_met(&lock.id);
                     // Whom it met is unknown.
                     let place = if self.context.is_loose { 0 } else { source.place };
                     let last = if place == source.place {
@@ -511,8 +510,7 @@ impl LockTracker<'_> {
         if let Some(client) = self.actor() {
             let (id, times_taken) = (Arc::clone(&self.context.lock.id), self.context.lock.times_taken);
             let read = LockRead { id, value: value.map(Into::into), source: self.context.source.clone(), times_taken };
-            let state = self.context.clients.entry((client.server, client.id));
-            state.or_insert_with(|| ClientState::new(client)).note_read(read);
+            self.context.clients.meet(&client).note_read(read);
         }
         self.emit(&LockEvent::Read { value });
         self.notice_loss(value);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 
 use super::carried_holds::CarriedHolds;
-use super::client_identity::ClientIdentity;
+use super::client_identity::{ClientIdentity, ClientLabels};
 use super::client_process::{ClientProcess, ClientProcesses};
 use super::client_state::{ClientState, ClientStates, LockRead};
 use super::command_text::command_text;
+use super::deadlines::Deadlines;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
@@ -18,7 +19,7 @@ use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
-use super::lock_tracker::{Deadlines, LockTracker};
+use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::rule_context::RuleContext;
@@ -66,7 +67,7 @@ pub struct AuditState {
     /// Whether the present line may have taken effect at several places in the order.
     pub is_loose: bool,
     /// Who has found the key free that the present line sets.
-    pub looks: Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+    pub looks: Vec<(ClientIdentity, Arc<JournalRef>)>,
     /// Keys that are free and not known for locks, although a client has given them back after its work.
     shelved: ShelvedLocks,
     /// Whether the present line may be out of date: a replica has answered it.
@@ -129,7 +130,7 @@ impl AuditState {
         self.refused.clear();
         self.shelved.forget(server);
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
-        self.clients.retain(|(number, _), _| *number != server);
+        self.clients.forget(server);
         self.processes.forget_server(server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
     }
@@ -208,30 +209,30 @@ impl AuditState {
 
     // ---- clients
 
-    pub fn client_of(&self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
+    pub fn client_of(&self, line: &JournalLine<'_>) -> ClientIdentity {
         let key = (line.server, line.client);
         let known = self.clients.get(&key).map(|state| &state.client);
         let (name, process) = line.client_labels();
         match known {
-            Some(known) if known.has_labels((name, process)) => {
-                Arc::new(ClientIdentity { seen: line.real, ..(**known).clone() })
-            }
-            _ => Arc::new(ClientIdentity {
+            Some(known) if known.has_labels((name, process)) => ClientIdentity { seen: line.real, ..known.clone() },
+            _ => ClientIdentity {
                 server: line.server,
                 id: line.client,
-                name: Arc::from(&*String::from_utf8_lossy(name)),
-                address: Arc::from(line.address()),
-                process: process.map(|process| match self.processes.of_client(key) {
-                    Some(known) => Arc::clone(known),
-                    None => Arc::new(ClientProcess::alone(Arc::clone(process))),
-                }),
                 seen: line.real,
-            }),
+                labels: Arc::new(ClientLabels {
+                    name: Arc::from(&*String::from_utf8_lossy(name)),
+                    address: Arc::from(line.address()),
+                    process: process.map(|process| match self.processes.of_client(key) {
+                        Some(known) => Arc::clone(known),
+                        None => Arc::new(ClientProcess::alone(Arc::clone(process))),
+                    }),
+                }),
+            },
         }
     }
 
     /// The same, and its process is met if it was not.
-    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> Arc<ClientIdentity> {
+    pub fn meet_client_of(&mut self, line: &JournalLine<'_>) -> ClientIdentity {
         let client = self.client_of(line);
         let key = (client.server, client.id);
         let Some(process) = client.known_process().filter(|_| self.processes.of_client(key).is_none()) else {
@@ -244,15 +245,14 @@ impl AuditState {
     }
 
     /// Two connections of one program: one uses data, the other one has to do with locks.
-    pub fn note_companion(&mut self, client: &Arc<ClientIdentity>, companion: (u16, u64)) {
-        let state = self.clients.entry((client.server, client.id));
-        state.or_insert_with(|| ClientState::new(Arc::clone(client))).note_companion(companion);
+    pub fn note_companion(&mut self, client: &ClientIdentity, companion: (u16, u64)) {
+        self.clients.meet(client).note_companion(companion);
     }
 
     /// The same for all connections of a client's program that have to do with locks: each may work for the other one.
-    pub fn note_companions(&mut self, client: &Arc<ClientIdentity>) {
+    pub fn note_companions(&mut self, client: &ClientIdentity) {
         let companions = self.clients.values().filter(|state| state.client.may_work_for(client));
-        let mut companions: Vec<_> = companions.map(|state| Arc::clone(&state.client)).collect();
+        let mut companions: Vec<_> = companions.map(|state| state.client.clone()).collect();
         companions.sort_unstable_by_key(|companion| companion.id);
         for companion in companions {
             self.note_companion(client, (companion.server, companion.id));
@@ -263,16 +263,16 @@ impl AuditState {
     /// More is known now of the process of a client.
     fn note_process(&mut self, client: (u16, u64), process: &Arc<ClientProcess>) {
         let Some(state) = self.clients.get_mut(&client) else { return };
-        Arc::make_mut(&mut state.client).process = Some(Arc::clone(process));
+        state.client.set_process(process);
         let identity = state.client.clone();
-        for id in &state.locks_met {
+        for id in state.locks_met() {
             let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
             for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
-                Arc::make_mut(&mut hold.client).process = identity.process.clone();
+                hold.client.set_process(process);
                 Arc::make_mut(&mut hold.acquired).process = identity.process.clone();
             }
             for waiter in lock.waiters.iter_mut().filter(|waiter| waiter.client.is_same_connection(&identity)) {
-                Arc::make_mut(&mut waiter.client).process = identity.process.clone();
+                waiter.client.set_process(process);
             }
         }
     }
@@ -283,16 +283,16 @@ impl AuditState {
 
     pub fn source_of(line: &JournalLine<'_>, client: &ClientIdentity) -> Arc<JournalRef> {
         let JournalLine { server, seq, at, real, earliest, place, client: id, .. } = *line;
-        let text = match line.event {
-            Some(EventKind::Evicted) => "(the server evicted the key)".to_owned(),
+        let text: Arc<str> = match line.event {
+            Some(EventKind::Evicted) => Arc::from("(the server evicted the key)"),
             Some(EventKind::Promoted) => {
                 let node = line.node().unwrap_or_default();
-                format!("({node} is master now in the place of {})", line.detail())
+                Arc::from(format!("({node} is master now in the place of {})", line.detail()))
             }
-            Some(EventKind::Topology) => "(the deployment changes)".to_owned(),
-            Some(EventKind::Mark) => format!("({})", line.detail()),
+            Some(EventKind::Topology) => Arc::from("(the deployment changes)"),
+            Some(EventKind::Mark) => Arc::from(format!("({})", line.detail())),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
-                "(the connection ended)".to_owned()
+                Arc::from("(the connection ended)")
             }
             None => command_text(line),
         };
@@ -307,7 +307,7 @@ impl AuditState {
             client: id,
             name: Arc::clone(&client.name),
             process: client.process.clone(),
-            line: Arc::from(text),
+            line: text,
         })
     }
 
@@ -315,8 +315,8 @@ impl AuditState {
     pub fn close_connection(&mut self, line: &JournalLine<'_>) {
         let key = (line.server, line.client);
         self.processes.leave(key, line.real);
-        let Some(state) = self.clients.get_mut(&key) else { return };
-        let (client, mut ids) = (state.client.clone(), std::mem::take(&mut state.locks_met));
+        let Some(state) = self.clients.get(&key) else { return };
+        let (client, mut ids) = (state.client.clone(), state.locks_met().cloned().collect());
         let source = Self::source_of(line, &client);
         self.retain_current(&mut ids, &client);
         ids.sort();
@@ -405,11 +405,12 @@ impl AuditState {
     /// Prunes the locks that a client has met, if they are many.
     fn prune_met(&mut self, client: &ClientIdentity) {
         let key = (client.server, client.id);
-        let Some(state) = self.clients.get_mut(&key).filter(|state| state.has_met_many()) else { return };
-        let mut ids = std::mem::take(&mut state.locks_met);
+        let tracked = self.locks.len();
+        let Some(state) = self.clients.get(&key).filter(|state| state.has_met_many(tracked)) else { return };
+        let mut ids = state.locks_met().cloned().collect();
         self.retain_current(&mut ids, client);
         if let Some(state) = self.clients.get_mut(&key) {
-            state.set_met(ids);
+            state.set_met(&ids);
         }
     }
 
@@ -454,7 +455,7 @@ impl AuditState {
     pub fn with_lock(
         &mut self,
         id: &LockId,
-        actor: Option<&Arc<ClientIdentity>>,
+        actor: Option<&ClientIdentity>,
         source: Arc<JournalRef>,
         happen: impl FnOnce(&mut LockTracker<'_>),
     ) {
@@ -467,7 +468,7 @@ impl AuditState {
     fn forget_free(&mut self, id: &LockId) {
         let is_of_use = |lock: &Lock| lock.guarded.as_ref().is_some_and(|guarded| guarded.is_of_use());
         if self.locks.get(id).is_some_and(is_of_use)
-            && let Some(tracked) = self.locks.get_tracked(id)
+            && let Some(tracked) = self.locks.shared(id)
         {
             self.shelved.put(tracked);
         }
@@ -487,7 +488,7 @@ impl AuditState {
     fn track(
         &mut self,
         id: &LockId,
-        actor: Option<&Arc<ClientIdentity>>,
+        actor: Option<&ClientIdentity>,
         source: Arc<JournalRef>,
         (is_lost, replied_at): (bool, Option<i64>),
         happen: impl FnOnce(&mut LockTracker<'_>),
@@ -531,7 +532,7 @@ impl AuditState {
             match self.shelved.take(line.server, effect.db, effect.key) {
                 Some(tracked) => {
                     self.forgotten.retain(|(id, _)| **id != *tracked.lock.id);
-                    self.locks.put_back(tracked);
+                    self.locks.track_again(tracked);
                 }
                 None => self.locks.add(line.server, effect.db, effect.key),
             }
@@ -545,10 +546,8 @@ impl AuditState {
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
         let client = self.meet_client_of(line);
         let source = Self::source_of(line, &client);
-        if let Some(state) = self.state_of(line)
-            && !Arc::ptr_eq(&state.client, &client)
-        {
-            state.client = Arc::clone(&client);
+        if let Some(state) = self.state_of(line) {
+            state.client.clone_from(&client);
         }
         if is_unlike {
             // A counter, or a collection.
@@ -572,8 +571,7 @@ impl AuditState {
         };
         for (client, source) in looks {
             let read = LockRead { id: Arc::clone(&id), value: None, source, times_taken: 0 };
-            let state = self.clients.entry((client.server, client.id));
-            let state = state.or_insert_with(|| ClientState::new(client));
+            let state = self.clients.meet(&client);
             if state.last_read_of(&id).is_none() {
                 state.note_read(read);
             }

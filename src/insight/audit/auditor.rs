@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
-use super::client_state::{ClientState, Watched, WatchedValue};
-use super::command_effects::{Executed, effects_of};
+use super::client_state::{Watched, WatchedValue};
+use super::command_effects::{Executed, effects_of, lock_key};
 use super::cross_slot::{CrossSlots, UsedBefore};
 use super::declared_locks::DeclaredLocks;
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
 use super::free_looks::{FreeLook, looks_at};
-use super::journal_line::{JournalLine, NestedCommand};
+use super::journal_line::{JournalLine, NestedCommand, NestedWords};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
 use super::learned_locks::LearnedLocks;
@@ -123,7 +123,6 @@ impl Auditor {
     }
 
     /// How many keys are tracked that are locks or may be.
-    #[cfg(feature = "internals")]
     pub fn tracked_keys(&self) -> usize {
         self.state.locks.len()
     }
@@ -275,6 +274,11 @@ impl Auditor {
         true
     }
 
+    /// Looks at the locks of lines that come next, so that their memory is fetched together.
+    pub fn fetch_ahead<'h>(&self, server: u16, headers: impl Iterator<Item = RecordHeader<'h>>) {
+        self.state.locks.fetch_ahead(server, headers.filter_map(|header| lock_key(&self.commands, &header)));
+    }
+
     /// Processes the next line. The lines of one server come in the order of their numbers.
     pub fn process_line(&mut self, line: &JournalLine<'_>) {
         self.lines += 1;
@@ -417,20 +421,43 @@ impl Auditor {
         self.finish_where(|number| number == server);
     }
 
-    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
+    /// The journals end, and nothing but the findings is of interest: each lock is left as it was, so that a copy of an auditor
+    /// goes on sharing it.
+    pub fn find_last(&mut self) {
         self.settle(i64::MAX);
-        for id in self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server)) {
-            let mut source = self.state.last_line(id.server);
-            // A clock that is moved by the last line shows its new time in no other.
-            let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
-            source.at = moved.map_or(source.at, |(.., to)| source.at.max(*to));
-            let (at, real) = (source.at, source.real);
-            self.state.with_lock(&id, None, Arc::new(source), |tracker| {
-                tracker.advance_time(at, real);
-                tracker.finish();
-            });
+        for id in self.ids_to_finish(|_| true) {
+            let before = self.state.locks.shared(&id);
+            self.finish_lock(&id);
+            let is_known = self.state.locks.get(&id).is_some_and(Lock::is_known);
+            if let Some(before) = before.filter(|before| before.lock.is_known() == is_known) {
+                self.state.locks.put_back(before);
+            }
         }
         self.data.tell_awaited(&mut self.state);
+    }
+
+    fn ids_to_finish(&self, is_meant: impl Fn(u16) -> bool) -> Vec<Arc<LockId>> {
+        self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server))
+    }
+
+    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
+        self.settle(i64::MAX);
+        for id in self.ids_to_finish(is_meant) {
+            self.finish_lock(&id);
+        }
+        self.data.tell_awaited(&mut self.state);
+    }
+
+    fn finish_lock(&mut self, id: &LockId) {
+        let mut source = self.state.last_line(id.server);
+        // A clock that is moved by the last line shows its new time in no other.
+        let moved = self.clock_moves.iter().find(|(server, seq, _)| (*server, *seq) == (source.server, source.seq));
+        source.at = moved.map_or(source.at, |(.., to)| source.at.max(*to));
+        let (at, real) = (source.at, source.real);
+        self.state.with_lock(id, None, Arc::new(source), |tracker| {
+            tracker.advance_time(at, real);
+            tracker.finish();
+        });
     }
 
     /// A node is replaced by another one.
@@ -570,7 +597,7 @@ impl Auditor {
                 Conclusion::Reply(reply) => Some(NestedCommand {
                     depth: 1,
                     db: command.db,
-                    words: command.words.to_vec(),
+                    words: NestedWords::from_slice(command.words),
                     reply,
                     is_cut: false,
                 }),
@@ -697,7 +724,7 @@ impl Auditor {
                 NestedCommand {
                     depth: command.depth,
                     db: command.db,
-                    words: command.words.clone(),
+                    words: command.words.iter().copied().collect(),
                     reply,
                     is_cut: command.is_cut,
                 }
@@ -741,8 +768,7 @@ impl Auditor {
 
     fn watch(&mut self, line: &JournalLine<'_>) {
         let client = self.state.client_of(line);
-        let state = self.state.clients.entry((line.server, line.client));
-        let state = state.or_insert_with(|| ClientState::new(client));
+        let state = self.state.clients.meet(&client);
         for key in line.words.iter().skip(1).take(MAX_WATCHED) {
             if state.watched.len() < MAX_WATCHED {
                 state.watched.push((line.db, (*key).into(), WatchedValue::Unread));

@@ -1,23 +1,38 @@
 //! Which connection a client is, and whether two connections belong to one program.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::client_process::ClientProcess;
 use super::finding::{JournalRef, display_name};
 use crate::base::process::Process;
 
-/// A connection to a server.
+/// A connection to a server, at one of its commands. Copies share the labels.
 #[derive(Clone, Debug)]
 pub struct ClientIdentity {
     pub server: u16,
     pub id: u64,
+    /// The real time of the command that this is about, in microseconds since 1970.
+    pub seen: i64,
+    pub labels: Arc<ClientLabels>,
+}
+
+/// What a connection is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientLabels {
     /// The name from CLIENT SETNAME; empty without one.
     pub name: Arc<str>,
     pub address: Arc<str>,
     /// The client's process, if it is known.
     pub process: Option<Arc<ClientProcess>>,
-    /// The real time of the command that this is about, in microseconds since 1970.
-    pub seen: i64,
+}
+
+impl Deref for ClientIdentity {
+    type Target = ClientLabels;
+
+    fn deref(&self) -> &ClientLabels {
+        &self.labels
+    }
 }
 
 /// Whether two connections belong to one program.
@@ -87,9 +102,14 @@ impl ClientIdentity {
         self.process.as_ref().map(|process| Arc::clone(&process.process))
     }
 
+    /// More is known now of the client's process.
+    pub fn set_process(&mut self, process: &Arc<ClientProcess>) {
+        Arc::make_mut(&mut self.labels).process = Some(Arc::clone(process));
+    }
+
     fn signs(&self) -> Signs<'_> {
-        let Self { server, id, name, process, seen, .. } = self;
-        Signs { connection: (*server, *id), name, process: process.as_deref(), seen: *seen }
+        let Self { server, id, seen, labels } = self;
+        Signs { connection: (*server, *id), name: &labels.name, process: labels.process.as_deref(), seen: *seen }
     }
 }
 

@@ -9,8 +9,56 @@ use super::client_identity::ClientIdentity;
 use super::finding::JournalRef;
 use super::lock::LockId;
 
-/// The clients that have to do with locks, by server and client.
-pub type ClientStates = HashMap<(u16, u64), ClientState, FixedState>;
+/// The clients that have to do with locks, by server and client. Copies share the states to which nothing happens.
+#[derive(Clone, Default)]
+pub struct ClientStates(HashMap<(u16, u64), Arc<ClientState>, FixedState>);
+
+impl ClientStates {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub fn contains_key(&self, client: &(u16, u64)) -> bool {
+        self.0.contains_key(client)
+    }
+
+    #[inline]
+    pub fn get(&self, client: &(u16, u64)) -> Option<&ClientState> {
+        self.0.get(client).map(|state| &**state)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, client: &(u16, u64)) -> Option<&mut ClientState> {
+        self.0.get_mut(client).map(Arc::make_mut)
+    }
+
+    /// The state of a client, which is met with this if it was not before.
+    #[inline]
+    pub fn meet(&mut self, client: &ClientIdentity) -> &mut ClientState {
+        let state = self.0.entry((client.server, client.id));
+        Arc::make_mut(state.or_insert_with(|| Arc::new(ClientState::new(client.clone()))))
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &ClientState> {
+        self.0.values().map(|state| &**state)
+    }
+
+    pub fn remove(&mut self, client: &(u16, u64)) {
+        self.0.remove(client);
+    }
+
+    /// Forgets the clients of a server.
+    pub fn forget(&mut self, server: u16) {
+        self.0.retain(|(number, _), _| *number != server);
+    }
+}
 
 /// How many reads of locks, locks held or lost, and accessed keys are remembered of each client.
 const MAX_READS: usize = 16;
@@ -18,8 +66,12 @@ pub const MAX_LOCKS: usize = 16;
 pub const MAX_ACCESSED: usize = 64;
 /// How many other connections of its program are remembered of each.
 const MAX_COMPANIONS: usize = 16;
-/// How many entries `locks_met` has before it is pruned for the first time.
+/// How many entries of `locks_met` are out of date before it is pruned.
 const FEW: usize = 64;
+/// How many entries of `locks_met` are in a page.
+const MET_PAGE: usize = 64;
+/// How many of the last entries are looked at when a lock is met no more: most are given back soon.
+const LAST_MET: usize = 16;
 
 /// A key that a client watches, and what it has read there since.
 pub type Watched = (u32, Box<[u8]>, WatchedValue);
@@ -37,7 +89,7 @@ pub enum WatchedValue {
 /// What is remembered of one client.
 #[derive(Clone)]
 pub struct ClientState {
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     /// The client's reads of locks, the latest at the end.
     reads: VecDeque<LockRead>,
     /// The keys that the client watches.
@@ -50,10 +102,10 @@ pub struct ClientState {
     pub lost: Vec<Arc<LockId>>,
     /// Whether it is in doubt if the client holds another lock, which guards its work.
     pub may_hold_more: bool,
-    /// The locks that the client got or waited for since the last pruning, perhaps several times each.
-    pub locks_met: Vec<Arc<LockId>>,
-    /// How many of them the last pruning left.
-    met_before: usize,
+    /// The locks that the client got or waits for, perhaps several times each, in pages that copies share.
+    locks_met: Vec<Arc<Vec<Arc<LockId>>>>,
+    /// How many of them the client neither holds nor waits for any more.
+    out_of_date: usize,
     /// The keys that the client accessed while it held any lock.
     accessed: VecDeque<KeyAccess>,
     /// Other connections of its program that have to do with locks: it may do their work.
@@ -95,7 +147,7 @@ pub struct LockRead {
 }
 
 impl ClientState {
-    pub fn new(client: Arc<ClientIdentity>) -> Self {
+    pub fn new(client: ClientIdentity) -> Self {
         Self {
             client,
             reads: VecDeque::new(),
@@ -105,7 +157,7 @@ impl ClientState {
             lost: Vec::new(),
             may_hold_more: false,
             locks_met: Vec::new(),
-            met_before: 0,
+            out_of_date: 0,
             accessed: VecDeque::new(),
             companions: Vec::new(),
             work: 0,
@@ -128,19 +180,46 @@ impl ClientState {
 
     /// The client holds a lock from now on, or waits for it.
     pub fn note_met(&mut self, id: &Arc<LockId>) {
-        if self.locks_met.last().is_none_or(|last| !Arc::ptr_eq(last, id)) {
-            self.locks_met.push(Arc::clone(id));
+        match self.locks_met.last_mut().filter(|page| page.len() < MET_PAGE) {
+            Some(page) => Arc::make_mut(page).push(Arc::clone(id)),
+            None => {
+                let mut page = Vec::with_capacity(MET_PAGE);
+                page.push(Arc::clone(id));
+                self.locks_met.push(Arc::new(page));
+            }
         }
     }
 
-    /// Whether `locks_met` has grown enough to be pruned.
-    pub fn has_met_many(&self) -> bool {
-        self.locks_met.len() > 2 * self.met_before + FEW
+    /// A hold of the client has ended, or its wait.
+    pub fn note_parted(&mut self, id: &Arc<LockId>) {
+        if let Some(page) = self.locks_met.last_mut()
+            && let Some(back) = page.iter().rev().take(LAST_MET).position(|met| Arc::ptr_eq(met, id))
+        {
+            let page = Arc::make_mut(page);
+            page.swap_remove(page.len() - 1 - back);
+            if page.is_empty() {
+                self.locks_met.pop();
+            }
+        } else {
+            self.out_of_date += 1;
+        }
+    }
+
+    /// Whether `locks_met` is to be pruned: most of it is out of date. `tracked` is how many locks there are.
+    pub fn has_met_many(&self, tracked: usize) -> bool {
+        let met = self.locks_met.len().saturating_sub(1) * MET_PAGE;
+        // Locks that were forgotten count, too.
+        self.out_of_date > FEW + met / 2 || met > 4 * tracked + 16 * FEW
+    }
+
+    pub fn locks_met(&self) -> impl Iterator<Item = &Arc<LockId>> {
+        self.locks_met.iter().flat_map(|page| page.iter())
     }
 
     /// Replaces `locks_met` after pruning.
-    pub fn set_met(&mut self, ids: Vec<Arc<LockId>>) {
-        (self.met_before, self.locks_met) = (ids.len(), ids);
+    pub fn set_met(&mut self, ids: &[Arc<LockId>]) {
+        self.locks_met = ids.chunks(MET_PAGE).map(|page| Arc::new(page.to_vec())).collect();
+        self.out_of_date = 0;
     }
 
     pub fn note_hold(&mut self, id: &Arc<LockId>) {

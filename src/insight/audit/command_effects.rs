@@ -8,8 +8,9 @@ use super::effect::{
     Claim, Effect, ExpiryChange, Intent, KeyEffect, KeyEffects, LockShape, Precondition, TransferKind,
 };
 use super::reply_value::{ReplyValue, reply_values};
+use crate::powers::RecordHeader;
 use crate::protocol::parse_integer;
-use crate::spec::{LockEffect, TtlFrom, TtlUnit};
+use crate::spec::{CommandKind, LockEffect, Table, TtlFrom, TtlUnit};
 
 /// A command as it ran, with its reply.
 #[derive(Clone, Copy)]
@@ -17,6 +18,19 @@ pub struct Executed<'a, 'w> {
     pub db: u32,
     pub words: &'w [&'a [u8]],
     pub reply: &'a [u8],
+}
+
+/// The database and the key of a command that is most probably about a lock.
+pub fn lock_key<'a>(commands: &Table, header: &RecordHeader<'a>) -> Option<(u32, &'a [u8])> {
+    let row = commands.find(header.first).filter(|_| !header.is_event)?;
+    match (row.kind, row.lock_effect) {
+        (CommandKind::Script(_), _) => Some((header.db, header.all_words().nth(3)?)),
+        (_, LockEffect::SetByOptions) if header.words > 3 => Some((header.db, header.second)),
+        (_, LockEffect::SetIfAbsent | LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual) => {
+            Some((header.db, header.second))
+        }
+        _ => None,
+    }
 }
 
 /// What a single command did. Scripts and EXEC are read elsewhere.

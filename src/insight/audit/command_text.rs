@@ -1,9 +1,10 @@
 //! A command as evidence shows it. Of a script or a transaction that is what it ran: the digest of a script tells nobody anything.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::journal_line::JournalLine;
-use crate::powers::short_line;
+use crate::powers::{shared_line, short_line};
 
 /// How many of the commands inside are shown, and how long each may be.
 const MAX_INSIDE: usize = 4;
@@ -12,10 +13,10 @@ const MAX_INSIDE_LENGTH: usize = 60;
 const MAX_SCRIPT: usize = 24;
 
 /// A command on one line, cut off if it is long: `EVALSHA 2c1a... 1 lock:a token (ran GET lock:a; DEL lock:a)`.
-pub fn command_text(line: &JournalLine<'_>) -> String {
-    let Some((name, rest)) = line.words.split_first() else { return String::new() };
+pub fn command_text(line: &JournalLine<'_>) -> Arc<str> {
+    let Some((name, rest)) = line.words.split_first() else { return Arc::from("") };
     if !runs_others(name) {
-        return short_line(&line.words);
+        return shared_line(&line.words);
     }
     let mut text = match rest.split_first() {
         Some((script, rest)) if script.len() > MAX_SCRIPT => {
@@ -38,7 +39,7 @@ pub fn command_text(line: &JournalLine<'_>) -> String {
     if number > 0 {
         text.push(')');
     }
-    text
+    text.into()
 }
 
 /// Whether a command is a script or a transaction.

@@ -11,7 +11,7 @@ use super::lost_update::{LostUpdates, source_of};
 use crate::powers::short_line;
 
 /// A client that has found nothing in a key, and the command that told so.
-pub type FreeLook = (Arc<ClientIdentity>, Arc<JournalRef>);
+pub type FreeLook = (ClientIdentity, Arc<JournalRef>);
 
 /// The clients that have found nothing in a key and not written it since, the one that is about to set it first; none if that
 /// has not looked.
@@ -26,7 +26,7 @@ pub fn looks_at(data: &LostUpdates, state: &AuditState, line: &JournalLine<'_>, 
     let look = |read: &KeptRead| {
         let party = data.party(&read.moment)?;
         let source = source_of(&read.moment, party, short_line(&[read.command.as_bytes(), key]));
-        Some((Arc::clone(&party.client), Arc::new(source)))
+        Some((party.client.clone(), Arc::new(source)))
     };
     let own = look(own).map(|(_, source)| (client, source));
     let is_other = |read: &&KeptRead| read.is_absence() && read.moment.client != line.client;

@@ -14,7 +14,7 @@ use super::lock_table::LockTable;
 
 /// A client's read and the write that follows from it.
 pub struct Section {
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     pub read: Moment,
     pub write: Moment,
 }

@@ -1,6 +1,7 @@
 //! One line of a journal, whether it is in memory or was read from a file.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -14,6 +15,9 @@ const FURTHEST: i64 = 1 << 61;
 
 /// The words of a command.
 pub type LineWords<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// The words of a command that another one ran.
+pub type NestedWords<'a> = SmallVec<[&'a [u8]; 4]>;
 
 /// A command or an event.
 #[derive(Clone)]
@@ -51,6 +55,8 @@ pub struct JournalLine<'a> {
     /// The front that has seen it, if there are several in front of one server.
     pub front: Front,
     origin: Origin<'a>,
+    /// What EXEC or a script ran, once somebody has asked.
+    nested: OnceCell<Vec<NestedCommand<'a>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -71,11 +77,12 @@ pub struct Front {
 }
 
 /// A command that EXEC or a script ran. A command with nested ones comes after them.
+#[derive(Clone)]
 pub struct NestedCommand<'a> {
     /// 1 for what the line's own command ran, 2 for what that ran.
     pub depth: u8,
     pub db: u32,
-    pub words: Vec<&'a [u8]>,
+    pub words: NestedWords<'a>,
     pub reply: &'a [u8],
     /// Whether words were cut off, or are unknown.
     pub is_cut: bool,
@@ -112,6 +119,7 @@ impl<'a> JournalLine<'a> {
             is_stale: false,
             front: Front::default(),
             origin: Origin::Memory(seen),
+            nested: OnceCell::new(),
         }
     }
 
@@ -141,6 +149,7 @@ impl<'a> JournalLine<'a> {
                 is_stale: false,
                 front: Front::default(),
                 origin,
+                nested: OnceCell::new(),
             },
             Item::Event(event) => Self {
                 server,
@@ -167,6 +176,7 @@ impl<'a> JournalLine<'a> {
                 is_stale: false,
                 front: Front::default(),
                 origin,
+                nested: OnceCell::new(),
             },
         }
     }
@@ -276,29 +286,30 @@ impl<'a> JournalLine<'a> {
         }
     }
 
-    /// Lends the commands that EXEC or a script ran.
-    pub fn with_nested<R>(&self, look: impl FnOnce(&[NestedCommand<'_>]) -> R) -> R {
+    /// Lends the commands that EXEC or a script ran. They are decoded once.
+    pub fn with_nested<R>(&self, look: impl FnOnce(&[NestedCommand<'a>]) -> R) -> R {
+        look(self.nested.get_or_init(|| self.read_nested()))
+    }
+
+    fn read_nested(&self) -> Vec<NestedCommand<'a>> {
         match self.origin {
             Origin::Memory(seen) => {
                 let (nested, _) = seen.record.nested();
-                let nested: Vec<NestedCommand<'_>> = nested
-                    .iter()
-                    .map(|command| NestedCommand {
-                        depth: command.depth,
-                        db: command.db,
-                        words: command.kept.words().iter().collect(),
-                        reply: command.kept.reply,
-                        is_cut: command.kept.words_missing > 0,
-                    })
-                    .collect();
-                look(&nested)
+                let read = nested.iter().map(|command| NestedCommand {
+                    depth: command.depth,
+                    db: command.db,
+                    words: command.kept.kept_words().collect(),
+                    reply: command.kept.reply,
+                    is_cut: command.kept.words_missing > 0,
+                });
+                read.collect()
             }
             Origin::File(Item::Command(entry)) => {
                 let mut nested = Vec::new();
                 flatten(&entry.children, 1, &mut nested);
-                look(&nested)
+                nested
             }
-            Origin::File(Item::Event(_)) => look(&[]),
+            Origin::File(Item::Event(_)) => Vec::new(),
         }
     }
 }

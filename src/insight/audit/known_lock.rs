@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::client_identity::ClientIdentity;
+use super::client_identity::ClientLabels;
 use super::effect::LockShape;
 use super::finding::JournalRef;
 use super::lock::{Hold, HoldEnd, HoldStatus, Lock, PastHold, Waiter};
@@ -144,7 +144,7 @@ fn state(lock: &Lock) -> &'static str {
 impl LockHolder {
     fn new(hold: &Hold) -> Self {
         let process = hold.client.known_process();
-        let ClientIdentity { id: client, name, address, .. } = (*hold.client).clone();
+        let (client, ClientLabels { name, address, .. }) = (hold.client.id, (*hold.client).clone());
         let (status, by) = match &hold.status {
             HoldStatus::Held => ("held", None),
             HoldStatus::Deleted(source) => ("deleted", Some(source)),
@@ -173,7 +173,7 @@ impl LockHolder {
 impl LockWaiter {
     fn new(waiter: &Waiter) -> Self {
         let process = waiter.client.known_process();
-        let ClientIdentity { id: client, name, address, .. } = (*waiter.client).clone();
+        let (client, ClientLabels { name, address, .. }) = (waiter.client.id, (*waiter.client).clone());
         let (since, last, attempts) = (waiter.first.at, waiter.last.at, waiter.attempts);
         Self { client, name, address, process, since, last, attempts }
     }
@@ -182,7 +182,7 @@ impl LockWaiter {
 impl EndedHold {
     fn new(past: &PastHold) -> Self {
         let process = past.hold.client.known_process();
-        let ClientIdentity { id: client, name, .. } = (*past.hold.client).clone();
+        let (client, name) = (past.hold.client.id, Arc::clone(&past.hold.client.name));
         let how = match past.end {
             HoldEnd::Released => "released",
             HoldEnd::Expired => "expired",

@@ -32,6 +32,8 @@ pub struct LiveAudit {
     commands: Table,
     initial: InitialSettings,
     state: Mutex<LiveState>,
+    /// Held while what would be found at the end is looked for: that takes long with many locks, and memory.
+    finishing: Mutex<()>,
 }
 
 /// The settings when the servers start.
@@ -78,7 +80,14 @@ impl LiveAudit {
 
     fn begin(commands: Table, initial: InitialSettings) -> Self {
         let state = Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone()));
-        Self { is_on: AtomicBool::new(initial.is_on), subscribed: AtomicU64::new(0), commands, initial, state }
+        Self {
+            is_on: AtomicBool::new(initial.is_on),
+            subscribed: AtomicU64::new(0),
+            commands,
+            initial,
+            state,
+            finishing: Mutex::new(()),
+        }
     }
 
     /// Adds a server. Servers are told apart by number, from 1.
@@ -282,15 +291,29 @@ impl LiveAudit {
         self.up_to_date(|auditor| auditor.findings().to_vec())
     }
 
-    /// An auditor that has processed all records, as if the journals ended here.
-    pub fn finished(&self) -> Auditor {
+    /// What would be found if the journals ended here.
+    pub fn findings_at_end(&self) -> Vec<Arc<Finding>> {
+        let _finishing = self.finishing.lock_ignoring_poison();
+        self.finished().findings().to_vec()
+    }
+
+    /// An auditor that has found all that it would if the journals ended here.
+    fn finished(&self) -> Auditor {
         let mut auditor = self.up_to_date(Auditor::clone);
-        auditor.finish();
+        auditor.find_last();
         auditor
+    }
+
+    /// Whether a question about all locks takes so long that other clients should not wait for its answer.
+    pub fn is_large(&self) -> bool {
+        /// A lock takes some microseconds.
+        const LARGE: usize = 500;
+        self.state().committed.tracked_keys() >= LARGE
     }
 
     /// The result from the start on, also from before resets, as if the journals ended here.
     pub fn conclusion(&self) -> AuditConclusion {
+        let _finishing = self.finishing.lock_ignoring_poison();
         let auditor = self.finished();
         let state = self.state();
         let mut collector = state.archived.clone();
@@ -317,10 +340,11 @@ impl LiveAudit {
     pub fn locks(&self) -> Vec<KnownLock> {
         let (mut auditor, now): (Auditor, Vec<_>) = {
             let mut state = self.state();
-            let auditor = state.up_to_date(self.is_on()).active();
+            let auditor = state.up_to_date(self.is_on()).clone();
             let running = state.running();
             (auditor, running.into_iter().map(|(at, server)| (state.servers[at].server, server.now())).collect())
         };
+        auditor = auditor.active();
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
         auditor.active_locks(now).iter().map(KnownLock::new).collect()
     }

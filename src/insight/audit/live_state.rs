@@ -26,6 +26,8 @@ pub const BACKLOG: usize = 1024;
 pub const MAX_BACKLOG: usize = 32 * BACKLOG;
 /// How many records of a server are read at once.
 const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
+/// For how many records the memory of their locks is fetched together.
+const FETCHED: usize = 16;
 /// How many records must be new before the look-ahead begins anew without being asked.
 const PATIENCE: u64 = 256;
 
@@ -234,6 +236,10 @@ impl LiveState {
         let before = server.seq;
         while let Some(next) = list.records.as_slice().first() {
             let left = list.records.len();
+            if left.is_multiple_of(FETCHED) {
+                let coming = list.records.as_slice()[..FETCHED].iter();
+                self.committed.fetch_ahead(server.server, coming.filter_map(RawRecord::header));
+            }
             let is_wanting = list.is_cut && left <= BACKLOG;
             let is_full = list.is_cut || left > limits.most;
             let is_missing = server.is_contiguous && next.seq > server.seq + 1;
@@ -335,7 +341,10 @@ impl ServerProgress {
     /// The records that are not committed, at most so many.
     fn uncommitted<'h>(&self, held: &'h LockedJournal<'_>, most: usize) -> Vec<RawRecord<'h>> {
         let is_committed = |unread: &RawRecord<'_>| unread.index < self.seen && unread.seq <= self.seq;
-        held.raw_records_from(self.next).filter(|unread| !is_committed(unread)).take(most).collect()
+        let written = usize::try_from(held.written().saturating_sub(self.next)).unwrap_or(usize::MAX);
+        let mut records = Vec::with_capacity(written.min(most));
+        records.extend(held.raw_records_from(self.next).filter(|unread| !is_committed(unread)).take(most));
+        records
     }
 
     /// Whether a record is missing in front of the next one.

@@ -150,7 +150,7 @@ impl FlushCause {
 /// reply says that it is lost.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     /// The value that the client wrote, or the member; empty if it is unknown.
     pub token: Box<[u8]>,
     pub how: Acquisition,
@@ -216,7 +216,7 @@ pub struct PastHold {
 /// A client that was refused and has not got the lock since.
 #[derive(Clone, Debug)]
 pub struct Waiter {
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     /// The first and the last attempt.
     pub first: Arc<JournalRef>,
     pub last: Arc<JournalRef>,

@@ -1,6 +1,6 @@
 //! All keys that are locks, or may be, each with the states of the rules beside it.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -20,8 +20,136 @@ pub struct TrackedLock {
     pub rules: RuleState,
 }
 
-/// The locks of one database, by key. Copies of the auditor share the locks to which nothing happens.
-type Database = HashMap<Arc<[u8]>, Arc<TrackedLock>, FixedState>;
+/// How many locks a page has at most, unless more than that have nearly the same hash.
+const PAGE: usize = 32;
+/// How many bits of a hash tell pages apart at most.
+const MOST_BITS: u32 = 20;
+
+/// The locks of one database, by the hashes of their keys, in pages of a few locks. Copies of the auditor share the pages, and
+/// the locks, to which nothing happens: a copy takes time for the number of pages, and a change for one page.
+#[derive(Clone, Default)]
+struct Database {
+    pages: Vec<Page>,
+    /// The number of the page for each beginning of a hash, of `bits` bits.
+    places: Vec<u32>,
+    bits: u32,
+}
+
+#[derive(Clone, Default)]
+struct Page {
+    /// How many bits of their hashes its locks have in common.
+    bits: u32,
+    locks: Arc<Vec<(u64, Arc<TrackedLock>)>>,
+}
+
+fn hash_of(key: &[u8]) -> u64 {
+    FixedState::default().hash_one(key)
+}
+
+/// The first bits of a hash.
+fn beginning(hash: u64, bits: u32) -> usize {
+    usize::try_from(hash.checked_shr(u64::BITS - bits).unwrap_or(0)).unwrap_or(0)
+}
+
+impl Page {
+    #[inline]
+    fn position(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        self.locks.iter().position(|(known, tracked)| *known == hash && *tracked.lock.id.key == *key)
+    }
+}
+
+impl Database {
+    #[inline]
+    fn page(&self, hash: u64) -> Option<usize> {
+        self.places.get(beginning(hash, self.bits)).map(|page| *page as usize)
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<&TrackedLock> {
+        let hash = hash_of(key);
+        let page = &self.pages[self.page(hash)?];
+        page.position(hash, key).map(|at| &*page.locks[at].1)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, key: &[u8]) -> Option<&mut TrackedLock> {
+        Some(Arc::make_mut(self.entry(key)?))
+    }
+
+    fn entry(&mut self, key: &[u8]) -> Option<&mut Arc<TrackedLock>> {
+        let hash = hash_of(key);
+        let page = self.page(hash)?;
+        let page = &mut self.pages[page];
+        let at = page.position(hash, key)?;
+        Some(&mut Arc::make_mut(&mut page.locks)[at].1)
+    }
+
+    /// Adds a lock that is not there yet.
+    fn insert(&mut self, key: &[u8], tracked: Arc<TrackedLock>) {
+        let hash = hash_of(key);
+        if self.pages.is_empty() {
+            (self.pages, self.places) = (vec![Page::default()], vec![0]);
+        }
+        let Some(mut page) = self.page(hash) else { return };
+        while self.pages[page].locks.len() >= PAGE && self.pages[page].bits < MOST_BITS {
+            self.divide(page, hash);
+            let Some(half) = self.page(hash) else { return };
+            page = half;
+        }
+        Arc::make_mut(&mut self.pages[page].locks).push((hash, tracked));
+    }
+
+    /// Divides a page by the next bit of its hashes, of which `hash` may be one.
+    fn divide(&mut self, page: usize, hash: u64) {
+        let bits = self.pages[page].bits + 1;
+        if bits > self.bits {
+            self.places = self.places.iter().flat_map(|page| [*page, *page]).collect();
+            self.bits = bits;
+        }
+        let upper = u32::try_from(self.pages.len()).unwrap_or(u32::MAX);
+        let is_upper = |hash: u64| beginning(hash, bits) % 2 == 1;
+        let locks = Arc::make_mut(&mut self.pages[page].locks);
+        let (above, below) = std::mem::take(locks).into_iter().partition(|(hash, _)| is_upper(*hash));
+        *locks = below;
+        self.pages[page].bits = bits;
+        self.pages.push(Page { bits, locks: Arc::new(above) });
+        // The places of a page are neighbours; the upper half of them is that of the new one.
+        let half = 1 << (self.bits - bits);
+        let first = (beginning(hash, bits - 1) * 2 + 1) * half;
+        self.places[first..first + half].fill(upper);
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        let hash = hash_of(key);
+        let Some(page) = self.page(hash) else { return false };
+        let page = &mut self.pages[page];
+        let Some(at) = page.position(hash, key) else { return false };
+        Arc::make_mut(&mut page.locks).swap_remove(at);
+        true
+    }
+
+    fn values(&self) -> impl Iterator<Item = &TrackedLock> {
+        self.pages.iter().flat_map(|page| page.locks.iter()).map(|(_, tracked)| &**tracked)
+    }
+
+    /// Keeps some locks. Returns how many.
+    fn retain(&mut self, is_kept: impl Fn(&Lock) -> bool) -> usize {
+        let kept: Vec<(u64, Arc<TrackedLock>)> = self
+            .pages
+            .iter()
+            .flat_map(|page| page.locks.iter())
+            .filter(|(_, tracked)| is_kept(&tracked.lock))
+            .cloned()
+            .collect();
+        *self = Self::default();
+        let count = kept.len();
+        for (_, tracked) in kept {
+            let key = Arc::clone(&tracked.lock.id.key);
+            self.insert(&key, tracked);
+        }
+        count
+    }
+}
 
 /// The locks of all servers and databases.
 #[derive(Clone, Default)]
@@ -35,7 +163,6 @@ pub struct LockTable {
 }
 
 impl LockTable {
-    #[cfg(any(test, feature = "internals"))]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -53,7 +180,7 @@ impl LockTable {
     #[inline]
     pub fn find_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut TrackedLock> {
         let (_, locks) = self.databases.iter_mut().find(|(number, _)| *number == (server, db))?;
-        locks.get_mut(key).map(Arc::make_mut)
+        locks.get_mut(key)
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -64,19 +191,11 @@ impl LockTable {
         self.find_mut(id.server, id.db, &id.key)
     }
 
-    pub fn get_tracked(&self, id: &LockId) -> Option<Arc<TrackedLock>> {
-        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (id.server, id.db))?;
-        locks.get(&id.key).cloned()
-    }
-
     /// Tracks a key again.
-    pub fn put_back(&mut self, tracked: Arc<TrackedLock>) {
+    pub fn track_again(&mut self, tracked: Arc<TrackedLock>) {
         let LockId { server, db, key } = &*tracked.lock.id;
         self.add(*server, *db, key);
-        let database = self.databases.iter_mut().find(|(number, _)| *number == (*server, *db));
-        if let Some((_, locks)) = database {
-            locks.insert(Arc::clone(key), tracked);
-        }
+        self.put_back(tracked);
     }
 
     pub fn add(&mut self, server: u16, db: u32, key: &[u8]) {
@@ -84,15 +203,16 @@ impl LockTable {
             self.forget_free();
         }
         let at = self.databases.iter().position(|(number, _)| *number == (server, db)).unwrap_or_else(|| {
-            self.databases.push(((server, db), HashMap::default()));
+            self.databases.push(((server, db), Database::default()));
             self.databases.len() - 1
         });
         let key: Arc<[u8]> = key.into();
-        let id = Arc::new(LockId { server, db, key: key.clone() });
+        let id = Arc::new(LockId { server, db, key: Arc::clone(&key) });
         self.added += 1;
         let (links, rules) = (ProgramLinks::default(), RuleState::default());
         let tracked = Arc::new(TrackedLock { lock: Lock::new(id, self.added), links, rules });
-        if self.databases[at].1.insert(key, tracked).is_none() {
+        if self.databases[at].1.get(&key).is_none() {
+            self.databases[at].1.insert(&key, tracked);
             self.count += 1;
         }
     }
@@ -100,7 +220,7 @@ impl LockTable {
     pub fn remove(&mut self, id: &LockId) {
         let number = (id.server, id.db);
         let database = self.databases.iter_mut().find(|(other, _)| *other == number);
-        if database.is_some_and(|(_, locks)| locks.remove(&id.key).is_some()) {
+        if database.is_some_and(|(_, locks)| locks.remove(&id.key)) {
             self.count -= 1;
         }
     }
@@ -116,10 +236,7 @@ impl LockTable {
     }
 
     fn retain(&mut self, is_kept: impl Fn(&Lock) -> bool) {
-        for (_, locks) in &mut self.databases {
-            locks.retain(|_, tracked| is_kept(&tracked.lock));
-        }
-        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+        self.count = self.databases.iter_mut().map(|(_, locks)| locks.retain(&is_kept)).sum();
     }
 
     /// A copy with the locks that clients hold or wait for.
@@ -129,10 +246,43 @@ impl LockTable {
         active
     }
 
+    /// The lock of a key as it is now, to be put back after a look at what would become of it.
+    pub fn shared(&self, id: &LockId) -> Option<Arc<TrackedLock>> {
+        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (id.server, id.db))?;
+        let hash = hash_of(&id.key);
+        let page = &locks.pages[locks.page(hash)?];
+        page.position(hash, &id.key).map(|at| Arc::clone(&page.locks[at].1))
+    }
+
+    /// Puts a lock back.
+    pub fn put_back(&mut self, tracked: Arc<TrackedLock>) {
+        let id = Arc::clone(&tracked.lock.id);
+        let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
+        if let Some(entry) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
+            *entry = tracked;
+        }
+    }
+
+    /// Looks at the locks of some keys, so that the memory that their next commands need is fetched for all of them together.
+    pub fn fetch_ahead<'k>(&self, server: u16, keys: impl Iterator<Item = (u32, &'k [u8])>) {
+        /// So many locks are near enough in memory anyway.
+        const FEW: usize = 1000;
+        if self.count < FEW {
+            return;
+        }
+        let fetched = keys.filter_map(|(db, key)| {
+            let lock = self.find(server, db, key)?;
+            let hold = lock.holds.first().map_or(0, |hold| hold.acquired.seq);
+            let waiter = lock.waiters.last().map_or(0, |waiter| waiter.attempts);
+            Some(hold ^ waiter ^ lock.times_taken)
+        });
+        std::hint::black_box(fetched.fold(0, |all, one| all ^ one));
+    }
+
     /// Forgets the locks of a server.
     pub fn forget(&mut self, server: u16) {
         self.databases.retain(|((number, _), _)| *number != server);
-        self.count = self.databases.iter().map(|(_, locks)| locks.len()).sum();
+        self.count = self.databases.iter().map(|(_, locks)| locks.values().count()).sum();
     }
 
     /// The ids of some locks, in order.

@@ -2,16 +2,14 @@
 //!
 //! What the commands of clients do to it is in `apply_effect.rs`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::client_identity::ClientIdentity;
-use super::client_state::ClientState;
+use super::deadlines::Deadlines;
 use super::effect::LockShape;
 use super::finding::JournalRef;
 use super::lock::{
-    Acquisition, Failover, Flush, FlushCause, Hold, HoldEnd, HoldStatus, Lock, LockId, MAX_PAST_HOLDS, PastHold,
-    push_exact,
+    Acquisition, Failover, Flush, FlushCause, Hold, HoldEnd, HoldStatus, Lock, MAX_PAST_HOLDS, PastHold, push_exact,
 };
 use super::lock_event::{LockEvent, VanishCause};
 use super::lock_reason::LockReason;
@@ -19,44 +17,6 @@ use super::rule_context::RuleContext;
 use super::rules::{self, GlobalRuleState, RuleState};
 use super::timeline::LockTimeline;
 use super::timestamp::Timestamp;
-
-/// The deadlines of a server's locks, in milliseconds on its clock, each with the lock's number: numbers are compared without
-/// a look at the key.
-#[derive(Clone, Default)]
-pub struct Deadlines(BTreeMap<(i64, u64), Arc<LockId>>);
-
-impl Deadlines {
-    fn insert(&mut self, deadline: i64, lock: &Lock) {
-        self.0.insert((deadline, lock.number), Arc::clone(&lock.id));
-    }
-
-    pub fn remove(&mut self, deadline: i64, number: u64) {
-        self.0.remove(&(deadline, number));
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// The earliest deadline.
-    #[inline]
-    pub fn first(&self) -> Option<i64> {
-        self.0.first_key_value().map(|((deadline, _), _)| *deadline)
-    }
-
-    /// Removes the earliest deadline. Returns the locks that have it, in the order of their keys.
-    pub fn take_first(&mut self) -> Vec<Arc<LockId>> {
-        let mut ids = Vec::new();
-        let first = self.first();
-        while let Some(entry) = self.0.first_entry()
-            && Some(entry.key().0) == first
-        {
-            ids.push(entry.remove());
-        }
-        ids.sort();
-        ids
-    }
-}
 
 /// How long before a promotion the former master may have taken its connections with it, in microseconds.
 const MAX_CUT_OFF: i64 = 60_000_000;
@@ -101,7 +61,7 @@ impl LockTracker<'_> {
     }
 
     /// The client that acts; `None` only if time is up or the server starts empty.
-    pub fn actor(&self) -> Option<Arc<ClientIdentity>> {
+    pub fn actor(&self) -> Option<ClientIdentity> {
         self.context.actor.cloned()
     }
 
@@ -283,8 +243,7 @@ impl LockTracker<'_> {
         };
         push_exact(&mut lock.holds, hold);
         let (id, is_guess) = (Arc::clone(&lock.id), lock.is_guess());
-        let state = self.context.clients.entry((client.server, client.id));
-        let state = state.or_insert_with(|| ClientState::new(client));
+        let state = self.context.clients.meet(&client);
         // What is data after all takes no place from locks.
         if !is_guess || state.holds.len() < MAX_GUESSES {
             state.note_hold(&id);
@@ -297,6 +256,10 @@ impl LockTracker<'_> {
         let lock = self.lock();
         let hold = lock.holds.remove(hold);
         let id = Arc::clone(&lock.id);
+        if let Some(state) = self.context.clients.get_mut(&(hold.client.server, hold.client.id)) {
+            state.note_parted(&id);
+        }
+        let lock = self.lock();
         if lock.past_holds.len() >= MAX_PAST_HOLDS {
             lock.past_holds.pop_front();
         }
@@ -322,6 +285,9 @@ impl LockTracker<'_> {
         let waiters = &self.context.lock.waiters;
         let Some(at) = waiters.iter().position(|waiter| waiter.client.is_same_connection(client)) else { return };
         let waiter = self.lock().waiters.remove(at);
+        if let Some(state) = self.context.clients.get_mut(&(client.server, client.id)) {
+            state.note_parted(&self.context.lock.id);
+        }
         let until = self.context.source.clone();
         if let Some(timeline) = &mut self.timeline {
             timeline.note_wait(&self.context.lock.id, &waiter, Some(&until));

@@ -57,7 +57,7 @@ pub struct LostUpdates {
 /// A connection.
 #[derive(Clone)]
 pub struct Party {
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     node: Option<Arc<str>>,
 }
 
@@ -564,13 +564,13 @@ impl LostUpdates {
         let client = state.client_of(line);
         let Some(lost) = self.lost_write(&client, moment, overwrite) else { return };
         let Some(mut other) = self.party(&lost.moment).cloned() else { return };
-        Arc::make_mut(&mut other.client).seen = lost.moment.real;
+        other.client.seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
-        let reader = self.party(&overwrite.read.moment).map(|party| &*party.client);
+        let reader = self.party(&overwrite.read.moment).map(|party| &party.client);
         let signs = overwrite.signs(&client, reader, (&lost, writer));
         let severity = signs.severity(is_matched(&state.scope, overwrite.key));
         let section = |client: &ClientIdentity, read: &Moment, write: &Moment| Section {
-            client: Arc::new(client.clone()),
+            client: client.clone(),
             read: *read,
             write: *write,
         };

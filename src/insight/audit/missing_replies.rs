@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::command_effects::{Condition, Executed, SetOptions, effects_of};
 use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
 use crate::protocol::parse_integer;
-use crate::spec::{LockEffect, Table};
+use crate::spec::{Flag, LockEffect, RequestKeys, Table};
 
 /// What is known of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,8 +230,26 @@ pub fn replies_in_script(
     concluded
 }
 
+/// The keys of a command in the order of its words, and whether it writes.
+pub fn accessed_keys<'a>(commands: &Table, words: &[&'a [u8]]) -> (SmallVec<[&'a [u8]; 4]>, bool) {
+    let Some(row) = words.first().and_then(|name| commands.find(name)) else { return (SmallVec::new(), false) };
+    if row.has_one_key(words.len()) {
+        return (SmallVec::from_slice(&words[1..2]), row.has_flag(Flag::Write));
+    }
+    let owned: crate::protocol::OwnedWords = words.iter().collect();
+    let RequestKeys { keys, writes } = commands.keys(owned.as_words());
+    // The words themselves live longer than their copy.
+    let same = |key: &&[u8]| words.iter().skip(1).find(|word| **word == *key).copied();
+    (keys.iter().filter_map(same).collect(), writes)
+}
+
 /// The keys of a command that is about keys at all.
 pub fn keys_of<'a>(commands: &Table, words: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 4]> {
+    if let Some(row) = words.first().and_then(|name| commands.find(name))
+        && row.has_one_key(words.len())
+    {
+        return SmallVec::from_slice(&words[1..2]);
+    }
     let owned: crate::protocol::OwnedWords = words.iter().collect();
     let positions = commands.keys(owned.as_words()).keys;
     let is_key = |word: &&&'a [u8]| positions.iter().any(|key| *key == **word);

@@ -9,7 +9,7 @@
 //! 4. What is known: `timestamp`, `client_identity`, `guarded_work`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
-//! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
+//! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
 //! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
 //! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
@@ -32,6 +32,7 @@ mod command_effects;
 mod command_text;
 mod cross_slot;
 mod data_use;
+mod deadlines;
 mod declared_locks;
 #[cfg(test)]
 mod documented_limits;

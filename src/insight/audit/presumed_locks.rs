@@ -132,7 +132,7 @@ impl PresumedLocks {
         state: &mut AuditState,
         line: &JournalLine<'_>,
         commands: &Table,
-        looks: impl Fn(&AuditState, &[u8]) -> Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+        looks: impl Fn(&AuditState, &[u8]) -> Vec<(ClientIdentity, Arc<JournalRef>)>,
     ) {
         match line.event {
             Some(EventKind::Closed) => return self.close(state, line),
@@ -235,7 +235,7 @@ impl PresumedLocks {
         line: &JournalLine<'_>,
         ran: &[Ran<'_>],
         commands: &Table,
-        looks: &impl Fn(&AuditState, &[u8]) -> Vec<(Arc<ClientIdentity>, Arc<JournalRef>)>,
+        looks: &impl Fn(&AuditState, &[u8]) -> Vec<(ClientIdentity, Arc<JournalRef>)>,
     ) {
         let is_guest = self.guests.contains_key(&(line.server, line.client));
         let mut actor = None;
@@ -428,7 +428,7 @@ impl Presumed {
     }
 }
 
-fn met(state: &mut AuditState, line: &JournalLine<'_>) -> (Arc<ClientIdentity>, Arc<JournalRef>) {
+fn met(state: &mut AuditState, line: &JournalLine<'_>) -> (ClientIdentity, Arc<JournalRef>) {
     let client = state.meet_client_of(line);
     let source = AuditState::source_of(line, &client);
     (client, source)

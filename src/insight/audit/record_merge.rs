@@ -28,7 +28,9 @@ impl<'h> MergedRecords<'h> {
         let list = |(at, held): &'h (usize, LockedJournal<'_>)| {
             let mut records = records(*at, held);
             let end = records.last().map_or(held.written(), |unread| unread.index + 1);
-            records.sort_by_key(|unread| unread.seq);
+            if !records.is_sorted_by_key(|unread| unread.seq) {
+                records.sort_by_key(|unread| unread.seq);
+            }
             let is_cut = end < held.written() && records.len() >= portion;
             ServerRecords { at: *at, is_cut, end, records: records.into_iter() }
         };

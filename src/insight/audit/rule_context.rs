@@ -17,7 +17,7 @@ pub struct RuleContext<'s> {
     /// What is known of the programs behind the lock's clients.
     pub links: &'s mut ProgramLinks,
     /// The client that acts; `None` if the event happens by itself.
-    pub actor: Option<&'s Arc<ClientIdentity>>,
+    pub actor: Option<&'s ClientIdentity>,
     /// The command or event. For a hold that expires, the moment of that.
     pub source: Arc<JournalRef>,
     /// Whether the command's reply did not reach the client.

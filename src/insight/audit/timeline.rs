@@ -123,7 +123,7 @@ pub enum SpanKind {
 #[derive(Clone, Debug)]
 pub struct Span {
     pub id: Arc<LockId>,
-    pub client: Arc<ClientIdentity>,
+    pub client: ClientIdentity,
     pub kind: SpanKind,
     pub from: Arc<JournalRef>,
     /// `None` if the span had not ended with the journal.

@@ -12,9 +12,9 @@ use super::guarded_work::hash_of;
 use super::journal_line::JournalLine;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_table::TrackedLock;
+use super::missing_replies::accessed_keys;
 use crate::powers::EffectOrder;
-use crate::protocol::OwnedWords;
-use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
+use crate::spec::{CommandKind, Table, TransactionCommand};
 
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
@@ -41,52 +41,48 @@ fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
 }
 
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
-    let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
-    if runs_others(line, commands) {
-        line.with_nested(|nested| {
-            executed.extend(nested.iter().map(|command| (command.db, command.words.iter().collect())));
-        });
-    } else {
-        executed.push((line.db, line.words.iter().collect()));
-    }
     // What a script writes after it has looked at something, it writes on that condition.
     let kind = kind_of(line, commands);
     let is_script = matches!(kind, Some(CommandKind::Script(_)));
     let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
     let mut has_looked = false;
-    for (db, words) in &executed {
-        let RequestKeys { keys, writes } = commands.keys(words.as_words());
+    let mut note = |db: u32, words: &[&[u8]]| {
+        let (keys, writes) = accessed_keys(commands, words);
         for key in keys {
             has_looked |= is_script && !writes;
-            if state.may_be_lock(line.server, *db, key) {
+            if state.may_be_lock(line.server, db, key) {
                 continue;
             }
-            let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, *db, key));
+            let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, db, key));
             let Some(client) = state.clients.get_mut(&worker) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            let access = client.access_to(*db, key).cloned();
+            let access = client.access_to(db, key).cloned();
             match &access {
                 _ if is_guarded => note_conditional(state, line, worker),
                 Some(access) if writes => note_write(state, line, worker, (key, access)),
-                None if writes => note_first_write(state, line, worker, (*db, key)),
+                None if writes => note_first_write(state, line, worker, (db, key)),
                 _ => {}
             }
             if writes {
-                note_guarded(state, line, *db, key);
+                note_guarded(state, line, db, key);
             }
             let Some(client) = state.clients.get_mut(&worker).filter(|client| !client.holds.is_empty()) else {
                 continue;
             };
-            client.note_access(*db, key, line.place, line.at);
+            client.note_access(db, key, line.place, line.at);
             if access.is_none() {
                 let holds = client.holds.clone();
                 holds.iter().for_each(|id| {
                     if let Some(tracked) = state.locks.get_mut(id) {
-                        tracked.lock.note_used(*db, key);
+                        tracked.lock.note_used(db, key);
                     }
                 });
             }
         }
+    };
+    match runs_others(line, commands) {
+        true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
+        false => note(line.db, &line.words),
     }
 }
 
@@ -153,11 +149,11 @@ fn lost_locks(
     state: &mut AuditState,
     line: &JournalLine<'_>,
     worker: (u16, u64),
-) -> Option<(Arc<ClientIdentity>, Vec<Arc<LockId>>)> {
+) -> Option<(ClientIdentity, Vec<Arc<LockId>>)> {
     let client = state.clients.get_mut(&worker)?;
-    let (known, mut ids) = (Arc::clone(&client.client), locks_of(client));
+    let (known, mut ids) = (client.client.clone(), locks_of(client));
     ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
-    let client = Arc::new(ClientIdentity { seen: line.real, ..(*known).clone() });
+    let client = ClientIdentity { seen: line.real, ..known };
     let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
@@ -209,7 +205,7 @@ fn note_first_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16
 /// A client writes on a condition: that makes up for the locks that it has lost.
 fn note_conditional(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)) {
     let Some(client) = state.clients.get(&worker) else { return };
-    let (client, lost) = (Arc::clone(&client.client), client.lost.clone());
+    let (client, lost) = (client.client.clone(), client.lost.clone());
     for id in &lost {
         let source = AuditState::source_of(line, &state.client_of(line));
         state.with_lock(id, Some(&client), source, |tracker| tracker.note_guarded_write());

@@ -1,5 +1,9 @@
 //! How similar two commands are.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use crate::protocol::quote;
 
 /// How many words, and how many bytes of each, are compared.
@@ -30,21 +34,32 @@ pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
 
 /// A command on one line, cut off if it is long.
 pub fn short_line(words: &[&[u8]]) -> String {
-    let length: usize = words.iter().map(|word| word.len() + 1).sum();
-    let mut line = String::with_capacity(length.min(2 * SHOWN));
+    String::from_utf8_lossy(&short_text(words)).into_owned()
+}
+
+/// The same, to be shared. The auditor keeps it of each command about a lock.
+pub fn shared_line(words: &[&[u8]]) -> Arc<str> {
+    let line = short_text(words);
+    std::str::from_utf8(&line).map_or_else(|_| String::from_utf8_lossy(&line).into(), Arc::from)
+}
+
+fn short_text(words: &[&[u8]]) -> SmallVec<[u8; 256]> {
+    let mut line = SmallVec::new();
     for word in words {
         if !line.is_empty() {
-            line.push(' ');
+            line.push(b' ');
         }
         if line.len() >= SHOWN {
-            line.push_str("...");
+            line.extend_from_slice(b"...");
             break;
         }
         let shown = &word[..word.len().min(SHOWN)];
-        if !shown.is_empty() && shown.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'"') {
-            line.push_str(&String::from_utf8_lossy(shown));
+        // Without an early end, several bytes are looked at in one step.
+        let is_plain = shown.iter().fold(true, |plain, byte| plain & (byte.is_ascii_graphic() & (*byte != b'"')));
+        if is_plain && !shown.is_empty() {
+            line.extend_from_slice(shown);
         } else {
-            line.push_str(&String::from_utf8_lossy(&quote(shown)));
+            line.extend_from_slice(&quote(shown));
         }
     }
     line

@@ -136,6 +136,12 @@ impl<'a> Payload<'a> {
         Words::new(self.stretch, &self.spans)
     }
 
+    /// The words, which live as long as the record's bytes.
+    pub fn kept_words(&self) -> impl Iterator<Item = &'a [u8]> {
+        let stretch = self.stretch;
+        self.spans.iter().map(move |span| &stretch[span.start..span.end])
+    }
+
     fn read(bytes: &mut Bytes<'a>, [words, stretch, reply, words_missing, reply_length]: [u32; 5]) -> Option<Self> {
         let spans = bytes.take(words as usize * 8)?;
         let spans = spans.chunks_exact(8).map(|span| {

@@ -18,7 +18,7 @@ const CHUNKS: usize = 8;
 /// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
 /// The most records that the auditor leaves unread, if there is room for them.
-const MOST_UNSEEN: u64 = 8192;
+const MOST_UNSEEN: u64 = 3072;
 /// How many clients are kept before those without records are dropped.
 const FEW_CLIENTS: usize = 1024;
 

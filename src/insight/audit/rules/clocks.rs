@@ -36,7 +36,7 @@ pub struct ClocksState {
 /// How long a client claims to hold the lock.
 #[derive(Clone)]
 struct Claim {
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     source: Arc<JournalRef>,
     /// The duration by the server's clock and by real time, in microseconds.
     by_server: i64,
@@ -46,11 +46,11 @@ struct Claim {
 /// A client deleted a lock that it does not hold, after it had read a timestamp there.
 #[derive(Clone)]
 struct Deleted {
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     read: LockRead,
     source: Arc<JournalRef>,
     /// How many microseconds were left by both clocks, and the holder; `None` if the time was over.
-    left: Option<(i64, Arc<ClientIdentity>)>,
+    left: Option<(i64, ClientIdentity)>,
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut ClocksState, event: &LockEvent<'_>) {

@@ -16,7 +16,7 @@ const SHORTEST: i64 = 10;
 const LONGEST: i64 = 86_400_000;
 
 /// A client that gave a lock its expiry in a second command, and both commands.
-type TwoSteps = (Arc<ClientIdentity>, Arc<JournalRef>, Arc<JournalRef>);
+type TwoSteps = (ClientIdentity, Arc<JournalRef>, Arc<JournalRef>);
 
 /// What is remembered of one lock.
 #[derive(Clone, Default)]

@@ -1,7 +1,10 @@
 //! Deadlocks between clients that hold locks and wait for each other's.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::wording::spelled;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
@@ -22,6 +25,57 @@ pub struct OrderState {
 #[derive(Clone, Default)]
 pub struct GlobalOrderState {
     waits: VecDeque<Wait>,
+    /// The tags of the waits, in the same order.
+    tags: VecDeque<Tag>,
+}
+
+/// The hash of the wanted lock, and the client that waits. They are compared first: a wait is far away in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tag {
+    lock: u64,
+    client: (u16, u64),
+}
+
+impl Tag {
+    fn new(id: &LockId, client: &ClientIdentity) -> Self {
+        Self { lock: hash_of(id), client: connection(client) }
+    }
+}
+
+fn hash_of(id: &LockId) -> u64 {
+    FixedState::default().hash_one(id)
+}
+
+fn connection(client: &ClientIdentity) -> (u16, u64) {
+    (client.server, client.id)
+}
+
+impl GlobalOrderState {
+    /// The wait of a client for a lock.
+    fn find(&self, tag: Tag, id: &LockId) -> Option<usize> {
+        let tags = self.tags.iter().zip(&self.waits);
+        tags.enumerate().find(|(_, (known, wait))| **known == tag && *wait.wanted == *id).map(|(at, _)| at)
+    }
+
+    fn add(&mut self, tag: Tag, wait: Wait) {
+        if self.waits.len() >= MAX_WAITS {
+            self.waits.pop_front();
+            self.tags.pop_front();
+        }
+        self.waits.push_back(wait);
+        self.tags.push_back(tag);
+    }
+
+    /// Nobody waits for a lock any more.
+    fn forget(&mut self, id: &LockId) {
+        let hash = hash_of(id);
+        while let Some(at) =
+            self.tags.iter().zip(&self.waits).position(|(tag, wait)| tag.lock == hash && *wait.wanted == *id)
+        {
+            self.waits.remove(at);
+            self.tags.remove(at);
+        }
+    }
 }
 
 /// How many waits are remembered, and how many make a circle at most.
@@ -31,9 +85,9 @@ const LONGEST: usize = 8;
 /// A client that holds locks waits for another one.
 #[derive(Clone)]
 struct Wait {
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     wanted: Arc<LockId>,
-    holder: Arc<ClientIdentity>,
+    holder: ClientIdentity,
     /// The command by which the holder took the wanted lock.
     taken: Arc<JournalRef>,
     first: Arc<JournalRef>,
@@ -61,8 +115,7 @@ pub fn observe(
         | LockEvent::Doubted
             if std::mem::take(&mut state.is_wanted) =>
         {
-            let id = &context.lock.id;
-            global.waits.retain(|wait| wait.wanted != *id);
+            global.forget(&context.lock.id);
         }
         _ => {}
     }
@@ -80,19 +133,15 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
         return;
     }
     let (source, work) = (context.source.clone(), client.work);
-    let waits = &mut global.waits;
-    let known = waits.iter().position(|wait| wait.client.is_same_connection(actor) && wait.wanted == context.lock.id);
-    let own = match known {
+    let tag = Tag::new(&context.lock.id, actor);
+    let own = match global.find(tag, &context.lock.id) {
         Some(own) => {
-            let wait = &mut waits[own];
+            let wait = &mut global.waits[own];
             (wait.last, wait.times, wait.work.1) = (source, wait.times + 1, work);
             own
         }
         None => {
-            if waits.len() >= MAX_WAITS {
-                waits.pop_front();
-            }
-            waits.push_back(Wait {
+            let wait = Wait {
                 client: actor.clone(),
                 wanted: Arc::clone(&context.lock.id),
                 holder: holder.client.clone(),
@@ -102,12 +151,14 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
                 times: 1,
                 work: (work, work),
                 is_reported: false,
-            });
-            waits.len() - 1
+            };
+            global.add(tag, wait);
+            global.waits.len() - 1
         }
     };
     state.is_wanted = true;
-    if let Some(circle) = circle(waits, own) {
+    if let Some(circle) = circle(global, own) {
+        let waits = &mut global.waits;
         for wait in &circle {
             waits[*wait].is_reported = true;
         }
@@ -118,7 +169,8 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
 
 /// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
 /// of them wait.
-fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
+fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
+    let GlobalOrderState { waits, tags } = global;
     let goes_on = |wait: &Wait| wait.times >= 2;
     if !goes_on(&waits[own]) {
         return None;
@@ -127,6 +179,8 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
     let mut met: Vec<Option<(usize, usize)>> = vec![None; waits.len()];
     let mut next = VecDeque::from([own]);
     met[own] = Some((own, 1));
+    // The clients whose waits are all met.
+    let mut followed: Vec<(u16, u64)> = Vec::new();
     while let Some(at) = next.pop_front() {
         let length = met[at]?.1;
         if waits[at].holder.is_same_connection(&waits[own].client) && length > 1 {
@@ -142,8 +196,13 @@ fn circle(waits: &VecDeque<Wait>, own: usize) -> Option<Vec<usize>> {
         if length >= LONGEST {
             continue;
         }
-        for (other, wait) in waits.iter().enumerate() {
-            if met[other].is_none() && goes_on(wait) && wait.client.is_same_connection(&waits[at].holder) {
+        let holder = connection(&waits[at].holder);
+        if followed.contains(&holder) {
+            continue;
+        }
+        followed.push(holder);
+        for (other, _) in tags.iter().enumerate().filter(|(_, tag)| tag.client == holder) {
+            if met[other].is_none() && goes_on(&waits[other]) {
                 met[other] = Some((at, length + 1));
                 next.push_back(other);
             }

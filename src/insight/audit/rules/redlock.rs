@@ -60,7 +60,7 @@ const LONGEST: i64 = 60_000_000;
 struct Attempt {
     /// Its number in the order in which attempts began.
     number: u64,
-    parts: Vec<Part>,
+    parts: SmallVec<[Part; 1]>,
     /// The proof that its lock was used.
     used: Option<Evidence>,
     is_reported: bool,
@@ -69,7 +69,7 @@ struct Attempt {
 /// The answer of one server.
 #[derive(Clone)]
 struct Part {
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     db: u32,
     /// The command that asked for the lock.
     asked: Arc<JournalRef>,
@@ -149,7 +149,7 @@ impl Part {
 
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: Vec::new(), used: None, is_reported: false }
+        Self { number, parts: SmallVec::new(), used: None, is_reported: false }
     }
 
     /// How many servers were asked, and how many of them granted the lock.
@@ -260,8 +260,8 @@ impl GlobalRedlockState {
     fn make_room(&mut self) {
         if self.attempts.len() >= MAX_ATTEMPTS {
             let mut numbers: Vec<u64> = self.attempts.values().map(|attempt| attempt.number).collect();
-            numbers.sort_unstable();
-            let oldest = numbers.get(numbers.len() / 2).copied().unwrap_or(0);
+            let middle = numbers.len() / 2;
+            let oldest = *numbers.select_nth_unstable(middle).1;
             self.attempts.retain(|_, attempt| attempt.number >= oldest);
         }
     }
@@ -448,8 +448,11 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
 
 /// A connection is refused by the lock that another one of the same attempt has just taken on this server.
 fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
-    let Some(actor) = context.actor.filter(|_| is_unique_token(value)) else { return };
+    let Some(actor) = context.actor else { return };
     let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
+    if !is_unique_token(value) {
+        return;
+    }
     let soon = context.source.real - holder.acquired.earliest < AT_ONCE;
     if soon && !holder.client.is_same_connection(actor) && holder.client.same_program(actor) != SameProgram::No {
         let first = holder.acquired.clone();

@@ -42,7 +42,7 @@ pub fn doubtful(context: &RuleContext<'_>) -> Severity {
 
 /// Whether connections without a name may belong together, as far as this lock is concerned.
 pub fn is_pooled(context: &RuleContext<'_>) -> bool {
-    context.links.is_pooled || context.shared.are_seen_on(context.lock.id.server, context.actor.map(|actor| &**actor))
+    context.links.is_pooled || context.shared.are_seen_on(context.lock.id.server, context.actor)
 }
 
 /// The refusal of a client while another one held the lock; also an earlier one, if the client's last read is of the

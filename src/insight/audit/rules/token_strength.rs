@@ -108,19 +108,32 @@ fn is_fraction(token: &[u8]) -> bool {
 
 /// Whether a text has no more than three different characters.
 fn is_repetitive(token: &[u8]) -> bool {
-    let mut seen = [false; 256];
-    token.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    seen.iter().filter(|seen| **seen).count() <= 3
+    let mut seen = SmallVec::<[u8; 4]>::new();
+    token.iter().all(|byte| {
+        if !seen.contains(byte) {
+            seen.push(*byte);
+        }
+        seen.len() <= 3
+    })
 }
 
 /// Whether most digits repeat the one before or count on from it, as in a constant that somebody has typed.
 fn is_sequence(digits: &[u8]) -> bool {
-    let value = |digit: &u8| char::from(*digit).to_digit(16);
-    let goes_on = |pair: &&[u8]| match (value(&pair[0]), value(&pair[1])) {
-        (Some(one), Some(next)) => next == one || next == one + 1,
-        _ => false,
+    const NONE: u8 = u8::MAX;
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        b'A'..=b'F' => digit - b'A' + 10,
+        _ => NONE,
     };
-    let (pairs, going_on) = (digits.len().saturating_sub(1), digits.windows(2).filter(goes_on).count());
+    let mut last = digits.first().map_or(NONE, |digit| value(*digit));
+    let mut going_on = 0;
+    for digit in digits.iter().skip(1) {
+        let next = value(*digit);
+        going_on += usize::from(last != NONE && next != NONE && (next == last || next == last + 1));
+        last = next;
+    }
+    let pairs = digits.len().saturating_sub(1);
     // Of 32 random digits 22 never do so; of fewer digits nearly all must.
     let enough = if digits.len() >= 32 { pairs * 22 / 31 } else { pairs * 4 / 5 };
     digits.len() >= SHORTEST_RANDOM && going_on >= enough

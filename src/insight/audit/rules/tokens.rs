@@ -32,7 +32,7 @@ pub struct TokensState {
 struct Used {
     token: Box<[u8]>,
     /// The first client that used it, and its command.
-    client: Arc<ClientIdentity>,
+    client: ClientIdentity,
     first: Arc<JournalRef>,
     /// The first command of another client with it.
     other: Option<Arc<JournalRef>>,
