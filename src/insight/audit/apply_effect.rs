@@ -195,7 +195,8 @@ impl LockTracker<'_> {
             }
         }
         // Whoever holds a lock does not ask for it again; of a default or a flag one writer makes sure as often as it likes.
-        let is_again = self.context.lock.hold_of(&client).is_some() && value.is_some_and(|value| !is_unique_token(value));
+        let is_again =
+            self.context.lock.hold_of(&client).is_some() && value.is_some_and(|value| !is_unique_token(value));
         if is_again && !self.context.lock.is_known() {
             self.lock().reasons.note_data();
         }
