@@ -11,6 +11,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("a", "programs, set a"),
     ("b", "programs, set b"),
     ("c", "programs, set c"),
+    ("d", "programs, set d"),
     ("even", "histories, even seeds"),
     ("odd", "histories, odd seeds"),
 ];
@@ -61,7 +62,7 @@ fn the_page_has_the_figures_that_are_compared() {
 #[test]
 fn the_figures_are_those_of_all_programs() {
     let floors = floors();
-    for set in ["a", "b", "c"] {
+    for set in ["a", "b", "c", "d"] {
         for (expected, whole) in [("error", "wrong"), ("none", "right")] {
             let lines = [format!("set = \"{set}\""), format!("expected = \"{expected}\"")];
             assert_eq!(floors[set][whole], listed(&lines), "{whole} programs of {set}");
