@@ -15,7 +15,7 @@ from processes import URL, done, play, start
 app = Celery("tasks", broker=URL, backend=URL)
 app.conf.ONCE = {"backend": "celery_once.backends.Redis", "settings": {"url": URL, "default_timeout": 60}}
 app.conf.update(worker_hijack_root_logger=False, broker_connection_retry_on_startup=True, redbeat_redis_url=URL,
-                redbeat_lock_timeout=2, beat_max_loop_interval=0.5)
+                redbeat_lock_timeout=20, beat_max_loop_interval=0.5)
 redis = Redis.from_url(URL)
 
 
