@@ -47,6 +47,24 @@ fn a_sum_that_was_read_before_the_lock_was_taken_loses_what_was_booked_meanwhile
 }
 
 #[test]
+fn a_lock_that_was_given_up_before_the_write_was_for_something_else() {
+    let story = "
+        Setup: SET stock 5
+        A: GET stock
+        B: GET stock
+        A: SET page:lock {a} NX PX 10000
+        A: RELEASE page:lock {a}
+        B: SET page:lock {b} NX PX 10000
+        A: SET stock 4 EX 60
+        B: RELEASE page:lock {b}
+        B: SET stock 3 EX 60
+    ";
+    let finding = found(Code::LostUpdate, story).expect("it is lost");
+    assert_eq!(finding.severity, Severity::Note);
+    assert!(!finding.sentence.contains("page:lock"), "{}", finding.sentence);
+}
+
+#[test]
 fn a_lock_that_was_over_protects_nothing_and_the_finding_says_so() {
     let story = "
         A: SET lock {a} NX PX 1000

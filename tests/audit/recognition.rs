@@ -599,6 +599,8 @@ fn caches_counters_and_defaults_are_no_locks() {
         "A: SET user:7 4711 NX EX 9\nB: SET user:7 4712 NX EX 9\nB: EXPIRE user:7 9\nC: EXPIRE user:7 9\nD: DEL user:7",
         "A: SET flag off NX\nB: SET flag off NX\nC: SET flag on\nA: SET flag off NX\nA: GET flag",
         "A: SET limit fast NX\nB: SET limit slow NX\nC: SET limit slower\nC: DEL limit\nB: SET limit slow NX",
+        // A default of which one client makes sure again and again.
+        "A: SET build one NX EX 60\nA: SET build two NX EX 60\nA: DEL build\nB: SET build one NX EX 60\nC: SET build one NX EX 60\nC: DEL build",
         // What is done once in a while, by whoever looks first.
         "A: SET window:10 host/1 NX EX 60\nB: SET window:10 host/2 NX EX 60\nclose A\nB: SET window:10 host/2 NX EX 60",
         "A: $first_set 1 tick {ms+0} 1000\nB: $first_set 1 tick {ms+0} 1000\n+2s\nB: $first_set 1 tick {ms+0} 1000\nclose B",

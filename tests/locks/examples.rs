@@ -9,18 +9,31 @@ use super::suites::{Pace, Servers, Source, Suite};
 
 const PYTHON: Requirements = Requirements { name: "examples", text: include_str!("examples/requirements.txt") };
 
+/// For libraries that do not work with redis-py 8.
+const PYTHON_REDIS_5: Requirements =
+    Requirements { name: "examples-redis-5", text: include_str!("examples/requirements-redis-5.txt") };
+
 const NODE: NodePackages = NodePackages {
     name: "node-examples",
     package: include_str!("examples/package.json"),
     lock: include_str!("examples/package-lock.json"),
 };
 
+const NODE_MORE: NodePackages = NodePackages {
+    name: "node-examples-more",
+    package: include_str!("examples/package-more.json"),
+    lock: include_str!("examples/package-more-lock.json"),
+};
+
+/// The name of all of them together: `LIBRARY=examples`.
+pub const ALL: &str = "examples";
+
 const fn example(library: &'static str, version: &'static str, source: Source, passes: usize, seconds: u64) -> Suite {
     Suite {
         library,
         version,
         source,
-        // Their findings were seen by hand, but not yet often enough here to be compared with each change.
+        // What is found in them depends on the order in which their processes come, and each takes seconds.
         pace: Pace::WhenNamed,
         servers: Servers::Given { count: 1, directives: &[] },
         needs: &[],
@@ -35,8 +48,16 @@ const fn python(program: &'static str) -> Source {
     Source::PythonExample { program, requirements: PYTHON }
 }
 
+const fn python_redis_5(program: &'static str) -> Source {
+    Source::PythonExample { program, requirements: PYTHON_REDIS_5 }
+}
+
 const fn node(program: &'static str) -> Source {
     Source::NodeExample { program, packages: NODE }
+}
+
+const fn node_more(program: &'static str) -> Source {
+    Source::NodeExample { program, packages: NODE_MORE }
 }
 
 /// An example may be about several libraries; its version is that of the first.
@@ -64,4 +85,14 @@ pub const EXAMPLES: &[Suite] = &[
     example("rq-readme", "3.0.0", python("rq_jobs.py"), 1, 5),
     example("sherlock", "0.4.1", python("python_locks.py"), 4, 5),
     example("py-redis-semaphore", "0.2.0", python("semaphores.py"), 2, 3),
+    example("celery-locks", "3.0.1", python("celery_locks.py"), 6, 18),
+    example("python-redlocks", "3.0.1", python_redis_5("redlocks.py"), 3, 15),
+    example("python-queues", "0.28.0", python_redis_5("python_queues.py"), 6, 40),
+    example("python-web", "7.6.0", python_redis_5("python_web.py"), 6, 25),
+    example("node-locks", "4.2.0", node_more("node_locks.js"), 10, 20),
+    example("node-leaders", "0.1.0", node_more("leaders.js"), 3, 8),
+    example("node-queues", "9.7.1", node_more("node_queues.js"), 3, 7),
+    example("node-limiters", "3.4.1", node_more("node_limiters.js"), 5, 10),
+    example("node-caches", "1.6.1", node_more("node_caches.js"), 7, 12),
+    example("node-sessions", "4.0.1", node_more("node_sessions.js"), 3, 7),
 ];

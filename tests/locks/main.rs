@@ -5,7 +5,7 @@
 //! ```text
 //! cargo test --test locks                       the fast suites
 //! cargo test --test locks -- --all              all suites but those that only run when named
-//! cargo test --test locks -- --library pottery  one suite
+//! cargo test --test locks -- --library pottery  one suite; `examples` are all programs of `examples`
 //! cargo test --test locks -- --side upstream    only redouble in front of redis-server; --side redouble: only redouble
 //! cargo test --test locks -- --real PROGRAM     another real server in place of redis-server, such as valkey-server
 //! cargo test --test locks -- --server NAME=COMMAND  another server in place of redouble
@@ -75,11 +75,14 @@ fn run_options(options: Options) -> Result<bool, String> {
 /// The suites that are wanted: those that are named, or those of which `cargo test` was given a part of the name.
 fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
     let suites = || SUITES.iter().chain(EXAMPLES);
-    let known: Vec<&str> = suites().map(|suite| suite.library).collect();
+    let known: Vec<&str> = suites().map(|suite| suite.library).chain([examples::ALL]).collect();
     if let Some(name) = options.named.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(unknown("suite", name, &known));
     }
-    let is_named = |suite: &Suite| options.named.iter().any(|name| suite.library == name);
+    let is_example = |suite: &Suite| EXAMPLES.iter().any(|example| example.library == suite.library);
+    let is_named = |suite: &Suite| {
+        options.named.iter().any(|name| suite.library == name || name == examples::ALL && is_example(suite))
+    };
     let is_meant = |suite: &Suite| options.words.iter().any(|word| suite.library.contains(word.as_str()));
     let is_wanted = |suite: &&Suite| match suite.pace {
         _ if !options.named.is_empty() => is_named(suite),

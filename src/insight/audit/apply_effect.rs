@@ -195,6 +195,12 @@ impl LockTracker<'_> {
                 LockShape::Value | LockShape::Hash => self.note_reason(LockReason::Contended),
             }
         }
+        // Whoever holds a lock does not ask for it again; of a default or a flag one writer makes sure as often as it likes.
+        let is_again =
+            self.context.lock.hold_of(&client).is_some() && value.is_some_and(|value| !is_unique_token(value));
+        if is_again && !self.context.lock.is_known() {
+            self.lock().reasons.note_data();
+        }
         let lock = &mut *self.context.lock;
         // Somebody has it, but it is unknown who.
         lock.is_in_doubt |= lock.value.is_none() && !lock.reasons.has(LockReason::Said);

@@ -240,11 +240,16 @@ impl Holds<'_> {
             Some(source) if past.end != HoldEnd::Expired => !is_earlier(source, &section.read),
             _ => past.at >= section.read.at,
         };
+        // A lock that was taken after the read and given up before the write is for something else.
+        let is_within = |past: &PastHold| {
+            matches!((&past.end, &past.ended_by), (HoldEnd::Released, Some(source)) if is_earlier(source, &section.write))
+                && !is_earlier(&past.hold.acquired, &section.read)
+        };
         let present = self.present.iter().filter(|hold| is_own(hold) && begins_in(hold));
         let present = present.max_by_key(|hold| hold.acquired.real).map(|hold| of(hold, None));
         present.or_else(|| {
             let past = self.past.iter().rev().filter(|past| is_own(&past.hold) && begins_in(&past.hold));
-            past.take(1).find(ends_in).map(|past| of(&past.hold, Some(past)))
+            past.take(1).find(|past| ends_in(past) && !is_within(past)).map(|past| of(&past.hold, Some(past)))
         })
     }
 }

@@ -43,6 +43,7 @@ enum WordStyle {
 
 /// How many random bits a token may have that is used at this time.
 pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
+    let token = pickled(token).unwrap_or(token);
     if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
         return binary_bits(token);
     }
@@ -94,6 +95,24 @@ pub fn is_time(token: &[u8], at: i64, real: i64) -> bool {
 
 fn length(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// The text, the bytes or the number that Python's pickle has packed, which caches do with all that they are given.
+fn pickled(value: &[u8]) -> Option<&[u8]> {
+    let rest = value.strip_suffix(b".")?;
+    let [0x80, 2..=5, rest @ ..] = rest else { return None };
+    // A frame has its length before it; a value that is remembered, a mark behind it.
+    let rest = if let [0x95, _, _, _, _, _, _, _, _, framed @ ..] = rest { framed } else { rest };
+    let rest = rest.strip_suffix(&[0x94]).or_else(|| rest.strip_suffix(b"q\x00")).unwrap_or(rest);
+    match rest {
+        [0x8c | b'C', length, inner @ ..] if inner.len() == usize::from(*length) => Some(inner),
+        [b'X' | b'B', one, two, three, four, inner @ ..] => {
+            let length = u32::from_le_bytes([*one, *two, *three, *four]);
+            (u32::try_from(inner.len()) == Ok(length)).then_some(inner)
+        }
+        [b'K', _] | [b'M', _, _] | [b'J', _, _, _, _] | [b'N' | 0x88 | 0x89] => Some(b""),
+        _ => None,
+    }
 }
 
 fn binary_bits(token: &[u8]) -> f64 {
@@ -293,6 +312,23 @@ mod tests {
             let is_text = raw.iter().all(u8::is_ascii_graphic);
             assert!(is_text || random_bits(&raw, NOW, NOW) >= ENOUGH, "{raw:?}");
         }
+    }
+
+    #[test]
+    fn what_is_pickled_is_as_strong_as_it_is_without_that() {
+        let framed = |inner: &[u8]| {
+            let length = u64::try_from(inner.len()).expect("it is short");
+            [b"\x80\x05\x95", &length.to_le_bytes()[..], inner].concat()
+        };
+        let of = |value: &[u8]| random_bits(value, NOW, NOW);
+        // `"1"`, 1, True; with protocol 2, too.
+        for constant in [framed(b"\x8c\x011\x94."), framed(b"K\x01."), b"\x80\x02\x88.".to_vec()] {
+            assert!(of(&constant) < ENOUGH, "{constant:?}");
+        }
+        assert!(of(b"\x80\x02X\x04\x00\x00\x00busyq\x00.") < ENOUGH);
+        let token = framed(b"\x8c\x20c8f7e55e2b7b11ee9d3f0242ac120002\x94.");
+        let bytes = framed(b"C\x10\x01\xe2\x03\xc4\x05\xa6\x07\x88\x19\x6a\x2b\x4c\x3d\x2e\xff\x90\x94.");
+        assert!(of(&token) >= ENOUGH && of(&bytes) >= ENOUGH);
     }
 
     #[test]
