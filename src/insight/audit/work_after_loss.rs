@@ -35,7 +35,7 @@ fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
     if client.is_at_work() {
         return Some(own);
     }
-    let is_at_work = |other: &&(u16, u64)| state.clients.get(*other).is_some_and(ClientState::is_at_work);
+    let is_at_work = |other: &&(u16, u64)| state.clients.get(other).is_some_and(ClientState::is_at_work);
     let mut at_work = client.companions().iter().filter(is_at_work);
     at_work.next().filter(|_| at_work.next().is_none()).copied()
 }
