@@ -383,3 +383,111 @@ fn a_client_that_is_told_that_its_lock_is_lost_goes_on_writing() {
         assert!(found(Code::WorkAfterExpiry, &story(stops)).is_none(), "{stops}");
     }
 }
+
+#[test]
+fn the_first_write_of_what_others_use_under_the_lock_comes_after_the_expiry() {
+    let story = |written: &str, last: &str| {
+        format!(
+            "A: SET lock:7 {{a}} NX PX 1000
+            B: SET lock:7 {{b}} NX PX 1000
+            +1001ms
+            B: SET lock:7 {{b}} NX PX 1000
+            B: SET data 1
+            B: RELEASE lock:7 {{b}}
+            A: {written}
+            {last}"
+        )
+    };
+    let comes_back = "A: RELEASE lock:7 {a}";
+    let late = found(Code::WorkAfterExpiry, &story("SET data 2", comes_back)).expect("work after the expiry");
+    assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    for (written, last) in [
+        // It knows that the lock is over.
+        ("SET data 2", "A: PING"),
+        // What the lock does not protect, and what only adds.
+        ("SET other 2", comes_back),
+        ("INCR data", comes_back),
+    ] {
+        assert!(found(Code::WorkAfterExpiry, &story(written, last)).is_none(), "{written} {last}");
+    }
+    let guarded = "
+        A: SET lock:7 {a} NX PX 1000
+        B: SET lock:7 {b} NX PX 1000
+        +1001ms
+        B: SET lock:7 {b} NX PX 1000
+        B: SET data 1
+        B: RELEASE lock:7 {b}
+        A: WATCH data
+        A: MULTI
+        A: SET data 2
+        A: EXEC
+        A: RELEASE lock:7 {a}
+    ";
+    assert!(found(Code::WorkAfterExpiry, guarded).is_none());
+}
+
+#[test]
+fn another_connection_of_the_program_works_after_the_loss() {
+    // Of one name.
+    let story = |last: &str| {
+        format!(
+            "d: CLIENT SETNAME A
+            W: SET lock:7 {{w}} NX PX 1000
+            W: RELEASE lock:7 {{w}}
+            A: SET lock:7 {{a}} NX PX 1000
+            d: GET data
+            +1001ms
+            B: SET lock:7 {{b}} NX PX 1000
+            {last}"
+        )
+    };
+    let late = found(Code::WorkAfterExpiry, &story("d: SET data 2")).expect("work after the expiry");
+    assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    // Several connections of the program have locks: each may do the work of another one.
+    let several = "c: CLIENT SETNAME A\nc: SET lock:8 {c} NX PX 10000\nd: SET data 2\nc: RELEASE lock:8 {c}";
+    for right in ["d: SET other 2", "x: SET data 2", several] {
+        let told = found(Code::WorkAfterExpiry, &story(right));
+        assert!(told.is_none(), "{right}: {told:?}");
+    }
+}
+
+#[test]
+fn holders_that_are_late_and_write_on_a_condition_do_no_harm() {
+    let late = |written: &str| {
+        format!("4 times +2s A: SET lock:7 {{a}} NX PX 1000 | A: GET data | +1001ms{written} | A: RELEASE lock:7 {{a}}")
+    };
+    let severity = |story: &str| found(Code::ExpiryTooShort, story).map(|finding| finding.severity);
+    let seen = "W: SET lock:7 {w} NX PX 1000\nB: SET lock:7 {b} NX PX 1000\nW: DEL lock:7\n";
+    let unguarded = format!("{seen}{}", late(" | A: SET data 1"));
+    assert_eq!(severity(&unguarded), Some(Severity::Error));
+    let watched = " | A: WATCH data | A: MULTI | A: SET data 1 | A: EXEC";
+    assert_eq!(severity(&format!("{seen}{}", late(watched))), Some(Severity::Warning));
+    let compared = " | A: EVAL \"redis.call('get', KEYS[1]) return redis.call('set', KEYS[1], 1)\" 1 data";
+    assert_eq!(severity(&format!("{seen}{}", late(compared))), Some(Severity::Warning));
+}
+
+#[test]
+fn a_former_holder_sets_its_value_over_that_of_another_one() {
+    let story = |last: &str| {
+        format!(
+            "A: SET room:node node-a NX PX 600
+            +1s
+            B: SET room:node node-b NX PX 600
+            B: SET room:node node-b XX PX 600
+            {last}
+            A: SET room:node node-a XX PX 600"
+        )
+    };
+    for last in ["B: PING", "close B"] {
+        let late = found(Code::LateExtension, &story(last)).expect("a renewal of what is over");
+        assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    }
+    for right in [
+        // Nobody else had it.
+        "A: SET room:node node-a NX PX 600\n+1s\nA: SET room:node node-a NX PX 600",
+        // Something else is set, whoever had it: a value, and no lock.
+        "A: SET page one NX PX 600\n+1s\nB: SET page two NX PX 600\nA: SET page three PX 600",
+    ] {
+        assert!(found(Code::LateExtension, right).is_none(), "{right}");
+    }
+}

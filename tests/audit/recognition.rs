@@ -253,7 +253,7 @@ fn setnx_with_the_time_of_its_end_is_a_lock_in_any_unit() {
 fn a_stale_lock_is_taken_over_with_getset_and_whoever_is_late_knows() {
     sees(
         "A: SETNX foo {ms+10}\n+11s\nB: GET foo\nC: GET foo\nB: GETSET foo {ms+10}\nC: GETSET foo {ms+10}",
-        &["foo: B has a time for 10 s; A had a time, expired"],
+        &["foo: B has a time for 10 s; C waits 1; A had a time, expired"],
     );
     sees("A: GETSET foo {ms+10}", &["foo: A has a time for 10 s"]);
 }

@@ -198,6 +198,15 @@ impl LockTracker<'_> {
         let lock = &mut *self.context.lock;
         // Somebody has it, but it is unknown who.
         lock.is_in_doubt |= lock.value.is_none() && !lock.reasons.has(LockReason::Said);
+        self.note_waiter(client, source);
+        if !self.context.is_loose {
+            self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
+        }
+    }
+
+    /// A client that wants the lock has not got it.
+    fn note_waiter(&mut self, client: Arc<ClientIdentity>, source: Arc<JournalRef>) {
+        let lock = &mut *self.context.lock;
         match lock.waiters.iter_mut().find(|waiter| waiter.client.is_same_connection(&client)) {
             Some(waiter) => {
                 waiter.attempts += 1;
@@ -220,9 +229,6 @@ impl LockTracker<'_> {
                     push_exact(&mut lock.waiters, waiter);
                 }
             }
-        }
-        if !self.context.is_loose {
-            self.emit(&LockEvent::Refused { value: value.unwrap_or_default() });
         }
     }
 
@@ -280,6 +286,9 @@ impl LockTracker<'_> {
             }
             return self.acquire(&taken_over);
         }
+        if let Some(client) = self.actor().filter(|_| hold.is_some() && timestamp.is_some()) {
+            self.note_waiter(client, source.clone());
+        }
         self.set_value(Some(value));
         self.set_deadline(deadline);
         // In the documented pattern GETSET moves the time on a little, and the lock is still its holder's.
@@ -304,12 +313,16 @@ impl LockTracker<'_> {
                     // A counter is put to nothing before it is used.
                     let is_nothing = value.is_some_and(|value| value.is_empty() || value == b"0");
                     let is_free = lock.value.is_none() && !lock.is_in_doubt && !is_nothing;
-                    let takes =
-                        lock.reasons.has(LockReason::Said) || precondition == Precondition::None && self.looked();
-                    (takes && is_free).then_some(Acquisition::Free)
+                    let has_looked = || precondition == Precondition::None && self.looked();
+                    let is_said = lock.reasons.has(LockReason::Said);
+                    let is_meant = is_said || has_looked() || self.takes_after_refusal(value);
+                    (is_meant && is_free).then_some(Acquisition::Free)
                 }
                 Claim::None | Claim::Refused => None,
             };
+            if how == Some(Acquisition::Renewed) && self.is_retaken(value) {
+                self.note_reason(LockReason::Retaken);
+            }
             if let Some(how) = how {
                 if claim == Claim::Sets && self.looked() {
                     self.note_reason(LockReason::Checked);
@@ -340,15 +353,49 @@ impl LockTracker<'_> {
             (hold.extended, hold.extensions) = (Some(source), hold.extensions.saturating_add(1));
             return;
         }
+        let is_retaken = !is_race && precondition == Precondition::None && self.is_retaken(value);
         let read = self.last_read();
         self.emit(&LockEvent::Overwritten { hold, value: written, deadline, by_getset: false, read });
         self.set_deadline(deadline);
         self.write_value(value);
         self.lock().holds[held].status = HoldStatus::Overwritten(source);
-        if is_race {
-            // It found the lock free, and believes that it has it.
-            self.acquire(&NewHold { token: value, how: Acquisition::Free, old: None, deadline, timestamp: None });
+        if is_retaken {
+            self.note_reason(LockReason::Retaken);
         }
+        if is_race || is_retaken {
+            // It found the lock free, or had it before, and believes that it has it.
+            let how = if is_race { Acquisition::Free } else { Acquisition::Renewed };
+            self.acquire(&NewHold { token: value, how, old: None, deadline, timestamp: None });
+        }
+    }
+
+    /// Whether a client that was refused sets its token when the lock is free: it takes what somebody told it is free.
+    fn takes_after_refusal(&self, value: Option<&[u8]>) -> bool {
+        let (Some(actor), lock) = (self.context.actor, &self.context.lock) else { return false };
+        let is_waiting = lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(actor));
+        lock.is_known() && is_waiting && value.is_some_and(is_unique_token)
+    }
+
+    /// Whether the client that acts sets its former value again, which it had put there when the key was free and which has
+    /// expired, after another client has taken the key with a value of its own.
+    fn is_retaken(&self, value: Option<&[u8]>) -> bool {
+        let (Some(actor), Some(value), lock) = (self.context.actor, value, &self.context.lock) else { return false };
+        let is_its = |past: &&PastHold| {
+            past.end == HoldEnd::Expired
+                && past.hold.is_certain
+                && past.hold.how != Acquisition::TakenOver
+                && *past.hold.token == *value
+                && past.hold.client.is_same_connection(actor)
+        };
+        let Some(own) = lock.past_holds.iter().rev().find(is_its) else { return false };
+        let mut since = lock.holds.iter().chain(lock.past_holds.iter().map(|past| &past.hold));
+        since.any(|hold| {
+            hold.acquired.place > own.hold.acquired.place
+                && hold.how == Acquisition::Free
+                && hold.deadline.is_some()
+                && *hold.token != *value
+                && hold.client.same_program(actor) == SameProgram::No
+        })
     }
 
     /// Whether the client that acts found the key free before the hold began: it looked first and sets the key now. With
@@ -405,7 +452,7 @@ impl LockTracker<'_> {
     fn renews_expired(&self, precondition: Precondition<'_>, value: Option<&[u8]>) -> bool {
         let (Some(actor), Some(value)) = (self.context.actor, value) else { return false };
         let lock = &self.context.lock;
-        let may_be_lock = lock.is_known() || lock.reasons.has(LockReason::Named);
+        let may_be_lock = lock.is_known() || lock.reasons.has(LockReason::Named) || self.is_retaken(Some(value));
         let is_its = |past: &PastHold| {
             past.end == HoldEnd::Expired
                 && past.hold.is_certain

@@ -14,7 +14,7 @@ use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold};
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
 use super::lock_reason::LockReason;
 use super::lock_table::{LockTable, TrackedLock};
 use super::lock_tracker::{Deadlines, LockTracker};
@@ -34,8 +34,9 @@ const MAX_DOUBTED: usize = 20_000;
 /// How many keys are remembered that were written as no lock is.
 const MAX_DISMISSED: usize = 64;
 
-/// How many holds are remembered of keys that are not tracked any more.
+/// How many holds are remembered of keys that are not tracked any more, and how many clients that were refused.
 const MAX_FORGOTTEN: usize = 128;
+const MAX_REFUSED: usize = 128;
 
 /// All that is known after a line of the journals.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub struct AuditState {
     pub locks: LockTable,
     /// The last holds of keys that are free and were no locks, as far as it was known then.
     pub forgotten: VecDeque<(Arc<LockId>, PastHold)>,
+    /// The last clients that were refused and never got the lock until their connections ended.
+    pub refused: VecDeque<(Arc<LockId>, Waiter)>,
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
@@ -82,6 +85,7 @@ impl AuditState {
             scope,
             locks: LockTable::default(),
             forgotten: VecDeque::new(),
+            refused: VecDeque::new(),
             deadlines: Vec::new(),
             clients: ClientStates::default(),
             processes: ClientProcesses::default(),
@@ -122,6 +126,7 @@ impl AuditState {
         self.locks.forget(server);
         self.forgotten.clear();
         self.shelved.forget(server);
+        self.refused.clear();
         self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
         self.clients.retain(|(number, _), _| *number != server);
         self.processes.forget_server(server);
@@ -206,15 +211,14 @@ impl AuditState {
         let key = (line.server, line.client);
         let known = self.clients.get(&key).map(|state| &state.client);
         let (name, process) = line.client_labels();
-        let name = String::from_utf8_lossy(name);
         match known {
-            Some(known) if *known.name == *name && known.process.is_some() == process.is_some() => {
+            Some(known) if known.has_labels((name, process)) => {
                 Arc::new(ClientIdentity { seen: line.real, ..(**known).clone() })
             }
             _ => Arc::new(ClientIdentity {
                 server: line.server,
                 id: line.client,
-                name: Arc::from(&*name),
+                name: Arc::from(&*String::from_utf8_lossy(name)),
                 address: Arc::from(line.address()),
                 process: process.map(|process| match self.processes.of_client(key) {
                     Some(known) => Arc::clone(known),
@@ -236,6 +240,23 @@ impl AuditState {
         let own = self.processes.of_client(key).map(|process| (key, Arc::clone(process)));
         others.into_iter().chain(own).for_each(|(client, process)| self.note_process(client, &process));
         self.client_of(line)
+    }
+
+    /// Two connections of one program: one uses data, the other one has to do with locks.
+    pub fn note_companion(&mut self, client: &Arc<ClientIdentity>, companion: (u16, u64)) {
+        let state = self.clients.entry((client.server, client.id));
+        state.or_insert_with(|| ClientState::new(Arc::clone(client))).note_companion(companion);
+    }
+
+    /// The same for all connections of a client's program that have to do with locks: each may work for the other one.
+    pub fn note_companions(&mut self, client: &Arc<ClientIdentity>) {
+        let companions = self.clients.values().filter(|state| state.client.may_work_for(client));
+        let mut companions: Vec<_> = companions.map(|state| Arc::clone(&state.client)).collect();
+        companions.sort_unstable_by_key(|companion| companion.id);
+        for companion in companions {
+            self.note_companion(client, (companion.server, companion.id));
+            self.note_companion(&companion, (client.server, client.id));
+        }
     }
 
     /// More is known now of the process of a client.
@@ -300,9 +321,22 @@ impl AuditState {
         ids.sort();
         ids.dedup();
         for id in ids {
+            self.note_refused(&id, &client);
             self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
         }
         self.clients.remove(&key);
+    }
+
+    /// Remembers that a client waits in vain for a lock: what it has done meanwhile may be found out later.
+    fn note_refused(&mut self, id: &Arc<LockId>, client: &ClientIdentity) {
+        let waiters = self.locks.get(id).into_iter().flat_map(|lock| &lock.waiters);
+        let own = waiters.into_iter().find(|waiter| waiter.client.is_same_connection(client)).cloned();
+        if let Some(waiter) = own {
+            if self.refused.len() >= MAX_REFUSED {
+                self.refused.pop_front();
+            }
+            self.refused.push_back((Arc::clone(id), waiter));
+        }
     }
 
     /// The server evicts a key.

@@ -366,6 +366,7 @@ impl Auditor {
         self.state.looks = self.looks_before(line, lock_effect);
         self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown;
+        let met = self.state.clients.len();
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
             CommandKind::Transaction(TransactionCommand::Exec) => self.process_exec(line),
@@ -385,6 +386,9 @@ impl Auditor {
             | CommandKind::Debug
             | CommandKind::Library
             | CommandKind::Container => self.process_command(line, lock_effect),
+        }
+        if self.state.clients.len() > met {
+            self.data.note_companion(&mut self.state, line);
         }
         note_work(&mut self.state, line, &self.commands);
         self.cross_slots.note(&mut self.state, line, used, &self.commands);

@@ -57,6 +57,26 @@ impl ClientIdentity {
         self.server == other.server && self.id == other.id
     }
 
+    /// Whether a line with this name and process is of the client as it is known.
+    pub fn has_labels(&self, (name, process): (&[u8], Option<&Arc<Process>>)) -> bool {
+        self.process.is_some() == process.is_some() && *self.name == *String::from_utf8_lossy(name)
+    }
+
+    /// Whether both connections are known to be of one process.
+    pub fn is_same_process(&self, other: &Self) -> bool {
+        self.process.as_ref().zip(other.process.as_ref()).is_some_and(|(one, other)| one.is(other))
+    }
+
+    /// Whether one connection may take locks for what the other one does, as the connections of one program do.
+    pub fn may_work_for(&self, other: &Self) -> bool {
+        let is_one = match self.same_program(other) {
+            SameProgram::Yes => true,
+            SameProgram::No => false,
+            SameProgram::Unknown => self.is_same_process(other),
+        };
+        is_one && self.server == other.server && self.id != other.id
+    }
+
     /// The client in a sentence: `python worker.py (pid 4711)`, `worker-a (client 7)`, or `client 7`.
     pub fn display_name(&self) -> String {
         display_name(&self.name, self.id, self.server, self.process.as_deref())

@@ -16,6 +16,8 @@ pub type ClientStates = HashMap<(u16, u64), ClientState, FixedState>;
 const MAX_READS: usize = 16;
 pub const MAX_LOCKS: usize = 16;
 pub const MAX_ACCESSED: usize = 64;
+/// How many other connections of its program are remembered of each.
+const MAX_COMPANIONS: usize = 16;
 /// How many entries `locks_met` has before it is pruned for the first time.
 const FEW: usize = 64;
 
@@ -54,6 +56,8 @@ pub struct ClientState {
     met_before: usize,
     /// The keys that the client accessed while it held any lock.
     accessed: VecDeque<KeyAccess>,
+    /// Other connections of its program that have to do with locks: it may do their work.
+    companions: Vec<(u16, u64)>,
     /// How many keys beside locks the client has accessed.
     pub work: u64,
     /// When it did so last, in microseconds on the server's clock.
@@ -103,6 +107,7 @@ impl ClientState {
             locks_met: Vec::new(),
             met_before: 0,
             accessed: VecDeque::new(),
+            companions: Vec::new(),
             work: 0,
             worked_at: 0,
         }
@@ -165,6 +170,17 @@ impl ClientState {
     /// Whether the client's commands are work under a lock, or after its loss.
     pub fn is_at_work(&self) -> bool {
         !self.holds.is_empty() || !self.lost.is_empty()
+    }
+
+    /// Notes another connection that may take locks for this one.
+    pub fn note_companion(&mut self, companion: (u16, u64)) {
+        if self.companions.len() < MAX_COMPANIONS && !self.companions.contains(&companion) {
+            self.companions.push(companion);
+        }
+    }
+
+    pub fn companions(&self) -> &[(u16, u64)] {
+        &self.companions
     }
 
     pub fn has_accessed_keys(&self) -> bool {

@@ -9,7 +9,7 @@ use super::client_identity::{ClientIdentity, SameProgram};
 use super::effect::LockShape;
 use super::finding::{Evidence, JournalRef};
 use super::key_versions::Moment;
-use super::lock::{Flush, Hold, HoldEnd, HoldStatus, Lock, LockId, PastHold};
+use super::lock::{Acquisition, Flush, Hold, HoldEnd, HoldStatus, Lock, LockId, PastHold, Waiter};
 use super::lock_table::LockTable;
 
 /// A client's read and the write that follows from it.
@@ -29,6 +29,9 @@ struct Taken {
     is_before_read: bool,
 }
 
+/// Clients that were refused by locks until their connections ended.
+pub type Refused = VecDeque<(Arc<LockId>, Waiter)>;
+
 /// The locks of both clients.
 pub struct IntendedLocks {
     own: Option<Taken>,
@@ -39,10 +42,10 @@ pub struct IntendedLocks {
 
 impl IntendedLocks {
     /// `own` is the section of the client by whose write the other one's is lost. `key` is what they write. `forgotten` has
-    /// holds of keys that are not tracked any more.
+    /// holds of keys that are not tracked any more, `refused` clients whose connections have ended.
     pub fn of(
         locks: &LockTable,
-        forgotten: &VecDeque<(Arc<LockId>, PastHold)>,
+        (forgotten, refused): (&VecDeque<(Arc<LockId>, PastHold)>, &Refused),
         key: &LockId,
         own: &Section,
         others: &Section,
@@ -80,8 +83,8 @@ impl IntendedLocks {
             }
         }
         nearest.is_one_refused = match (&nearest.own, &nearest.others) {
-            (Some(taken), None) => is_refused(locks, taken, others),
-            (None, Some(taken)) => is_refused(locks, taken, own),
+            (Some(taken), None) => is_refused((locks, refused), taken, others),
+            (None, Some(taken)) => is_refused((locks, refused), taken, own),
             _ => false,
         };
         nearest
@@ -179,12 +182,15 @@ impl IntendedLocks {
     }
 }
 
-/// Whether a client waits for a lock that it has not got.
-fn is_refused(locks: &LockTable, taken: &Taken, section: &Section) -> bool {
-    let waiters = locks.get(&taken.id).into_iter().flat_map(|lock| &lock.waiters);
-    waiters
-        .into_iter()
-        .any(|waiter| waiter.client.is_same_connection(&section.client) && is_earlier(&waiter.first, &section.write))
+/// Whether a client waits for a lock that it has not got, or has waited for it to its end.
+fn is_refused((locks, refused): (&LockTable, &Refused), taken: &Taken, section: &Section) -> bool {
+    let present = locks.get(&taken.id).into_iter().flat_map(|lock| &lock.waiters);
+    let gone = refused.iter().filter(|(id, _)| *id == taken.id).map(|(_, waiter)| waiter);
+    let is_its = |waiter: &Waiter| {
+        waiter.client.is_same_connection(&section.client)
+            || waiter.client.is_same_process(&section.client) && !waiter.client.is_same_process(&taken.hold.client)
+    };
+    present.chain(gone).any(|waiter| is_its(waiter) && is_earlier(&waiter.first, &section.write))
 }
 
 /// Prefers what is known to be a lock.
@@ -217,11 +223,18 @@ impl Holds<'_> {
                 }
         };
         let begins_in = |hold: &Hold| is_earlier(&hold.acquired, &section.write);
+        // Whoever takes the lock anew with the token of a former hold that is lost goes on with that.
+        let is_renewed = |hold: &Hold| {
+            let goes_on = |past: &&&PastHold| {
+                past.end != HoldEnd::Released && past.hold.token == hold.token && is_own(&past.hold)
+            };
+            self.past.iter().filter(goes_on).any(|past| is_earlier(&past.hold.acquired, &section.read))
+        };
         let of = |hold: &Hold, past: Option<&PastHold>| Taken {
             id: Arc::clone(self.id),
             hold: hold.clone(),
             end: past.map(|past| (past.end.clone(), past.ended_by.clone())),
-            is_before_read: is_earlier(&hold.acquired, &section.read),
+            is_before_read: is_earlier(&hold.acquired, &section.read) || is_renewed(hold),
         };
         let ends_in = |past: &&&PastHold| match &past.ended_by {
             Some(source) if past.end != HoldEnd::Expired => !is_earlier(source, &section.read),
@@ -262,6 +275,9 @@ fn reason(taken: &Taken, client: &ClientIdentity) -> Option<String> {
         return Some(format!("{} had {how} it", source.display_name()));
     }
     match taken.end {
+        _ if taken.hold.how == Acquisition::Renewed => {
+            Some(format!("the time of {} was over, and it took the lock anew", client.display_name()))
+        }
         Some((HoldEnd::Expired, _)) => Some(format!("the time of {} was over", client.display_name())),
         Some((HoldEnd::Released, _)) => Some(format!("{} had released it", client.display_name())),
         Some((HoldEnd::Noticed, _)) => Some(format!("{} had been told that it was lost", client.display_name())),

@@ -53,6 +53,15 @@ impl Dependence {
     }
 }
 
+/// What one of two changes makes of the other one, if both were made from the same value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The other change is undone: both counted, both added or removed something, or they are at different places.
+    Undone,
+    /// Both have put something else in the same place, or nobody can see it.
+    Replaced,
+}
+
 impl KeptValue {
     pub const NONE: Self = Self { length: None, hash: 0, bytes: [0; ROOM] };
 
@@ -127,6 +136,28 @@ impl KeptValue {
         if is_within || is_part || has_most { Dependence::Text } else { Dependence::Unseen }
     }
 
+    /// What a new value makes of another one, which was written from this one meanwhile.
+    pub fn conflict(&self, theirs: &Self, ours: &[u8]) -> Conflict {
+        let ((base, base_tail), (theirs, theirs_tail)) = (self.ends(), theirs.ends());
+        if !base_tail.is_empty() || !theirs_tail.is_empty() || ours.len() > ROOM {
+            return Conflict::Replaced;
+        }
+        let is_zero = |number: &[u8]| number == b"0";
+        if [base, theirs, ours].into_iter().all(is_number) {
+            return if is_zero(theirs) || is_zero(ours) { Conflict::Replaced } else { Conflict::Undone };
+        }
+        let (own, other) = (Edit::of(base, ours), Edit::of(base, theirs));
+        let (own_part, other_part) = (own.part(base), other.part(base));
+        let are_apart = own_part.1 <= other_part.0 || other_part.1 <= own_part.0;
+        let are_insertions = own.is_insertion(base, ours) && other.is_insertion(base, theirs);
+        let are_alike = are_insertions || own.is_removal(base) && other.is_removal(base);
+        if are_apart || are_alike || own.changes_number(&other, base, theirs, ours) {
+            Conflict::Undone
+        } else {
+            Conflict::Replaced
+        }
+    }
+
     /// The same for new elements: this value is the reply that told the old ones.
     pub fn dependence_of_elements(&self, new: &[&[u8]]) -> Dependence {
         let (head, tail) = self.ends();
@@ -146,6 +177,68 @@ impl KeptValue {
         }
     }
 }
+
+/// Where a text differs from an older one: these bytes of the older one have become so many others.
+struct Edit {
+    from: usize,
+    to: usize,
+    length: usize,
+}
+
+impl Edit {
+    fn of(old: &[u8], new: &[u8]) -> Self {
+        let from = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let (old_rest, new_rest) = (&old[from..], &new[from..]);
+        let same = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
+        Self { from, to: old.len() - same, length: new_rest.len() - same }
+    }
+
+    /// The whole part that has changed: a time, a name and a number change in some of their letters alone.
+    fn part(&self, old: &[u8]) -> (usize, usize) {
+        let is_inside = |byte: &&u8| !is_between(**byte);
+        let before = old[..self.from].iter().rev().take_while(is_inside).count();
+        let behind = old[self.to..].iter().take_while(is_inside).count();
+        (self.from - before, self.to + behind)
+    }
+
+    /// Whether parts have come, and none has gone.
+    fn is_insertion(&self, old: &[u8], new: &[u8]) -> bool {
+        self.from == self.to && self.length > 0 && self.is_of_parts(old, &new[self.from..self.from + self.length])
+    }
+
+    /// Whether parts have gone, and none has come.
+    fn is_removal(&self, old: &[u8]) -> bool {
+        self.from < self.to && self.length == 0 && self.is_of_parts(old, &old[self.from..self.to])
+    }
+
+    fn is_of_parts(&self, old: &[u8], changed: &[u8]) -> bool {
+        let before = old[..self.from].last();
+        let around = before.into_iter().chain(old.get(self.to)).chain(changed.first()).chain(changed.last());
+        around.into_iter().any(|byte| is_between(*byte) || *byte == b' ')
+    }
+
+    /// Whether both edits have changed one number in a text.
+    fn changes_number(&self, other: &Self, base: &[u8], theirs: &[u8], ours: &[u8]) -> bool {
+        let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+        let (from, to) = (self.from.min(other.from), self.to.max(other.to));
+        let from = from - base[..from].iter().rev().take_while(is_part).count();
+        let after = base.len() - to - base[to..].iter().take_while(is_part).count();
+        let number = |text: &[u8]| {
+            let number = text.len().checked_sub(after).and_then(|to| text.get(from..to)).unwrap_or_default();
+            is_number(number) && number != b"0" && number.len() < TIME_DIGITS
+        };
+        [base, theirs, ours].into_iter().all(number)
+    }
+}
+
+/// Whether a character stands between the parts of a text.
+fn is_between(byte: u8) -> bool {
+    matches!(byte, b',' | b';' | b'|' | b'=' | b'&' | b'"' | b'\'' | b'\n' | b'\r' | b'\t')
+        || matches!(byte, b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>')
+}
+
+/// How many digits a number has that may be a time.
+const TIME_DIGITS: usize = 10;
 
 /// Whether a text is a number as programs write them.
 fn is_number(text: &[u8]) -> bool {
@@ -183,6 +276,39 @@ mod tests {
         }
         assert_eq!(dependence("1000", "1120"), Dependence::Number);
         assert_eq!(dependence("10.5", "-2"), Dependence::Number);
+    }
+
+    #[test]
+    fn of_two_changes_one_undoes_the_other_unless_both_replace_the_same() {
+        let conflict = |base: &str, theirs: &str, ours: &str| {
+            KeptValue::of(base.as_bytes()).conflict(&KeptValue::of(theirs.as_bytes()), ours.as_bytes())
+        };
+        for (base, theirs, ours) in [
+            ("1000", "1045", "1300"),
+            ("10.5", "9.5", "11"),
+            ("[]", "[1]", "[2]"),
+            (r#"{"cart":["lamp"]}"#, r#"{"cart":["lamp","chair"]}"#, r#"{"cart":["lamp","table"]}"#),
+            (r#"["A1","A2","A3"]"#, r#"["A2","A3"]"#, r#"["A1","A2"]"#),
+            (r#"{"name":"ada","mail":"a@b"}"#, r#"{"name":"eve","mail":"a@b"}"#, r#"{"name":"ada","mail":"c@d"}"#),
+            (r#"{"left":100,"of":"x"}"#, r#"{"left":97,"of":"x"}"#, r#"{"left":109,"of":"x"}"#),
+            ("1,2", "1,2,3", "1,2,4"),
+        ] {
+            assert_eq!(conflict(base, theirs, ours), Conflict::Undone, "{base} {theirs} {ours}");
+        }
+        let long = "x".repeat(100);
+        for (base, theirs, ours) in [
+            ("37", "38", "0"),
+            ("idle", "busy", "done"),
+            (r#"{"state":"idle","by":"a"}"#, r#"{"state":"busy","by":"b"}"#, r#"{"state":"done","by":"c"}"#),
+            (r#"{"at":1700000000}"#, r#"{"at":1700000007}"#, r#"{"at":1700000009}"#),
+            (r#"{"at":1700000010}"#, r#"{"at":1700000011}"#, r#"{"at":1700000020}"#),
+            ("at 10:00:10 o'clock", "at 10:00:11 o'clock", "at 10:00:20 o'clock"),
+            ("running", "running2", "running3"),
+            (r#"{"page":"one","views":7}"#, r#"{"page":"two","views":8}"#, r#"{"page":"six","views":9}"#),
+            (&long, &format!("{long}a"), &format!("{long}b")),
+        ] {
+            assert_eq!(conflict(base, theirs, ours), Conflict::Replaced, "{base} {theirs} {ours}");
+        }
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! The rules' own states are kept beside a lock, not in it: see `lock_table.rs`.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
@@ -54,6 +57,8 @@ pub struct Lock {
     pub times_taken: u64,
     /// What its holders wrote meanwhile, until it is known for a lock.
     pub guarded: Option<Box<GuardedWork>>,
+    /// The hashes of some keys that its holders have used.
+    used_keys: Vec<u64>,
 }
 
 /// How a client came to hold a lock.
@@ -222,6 +227,13 @@ pub struct Waiter {
 pub const MAX_PAST_HOLDS: usize = 8;
 pub const MAX_WAITERS: usize = 256;
 
+/// How many keys are remembered that the holders of a lock have used.
+const MAX_USED_KEYS: usize = 16;
+
+fn hash_of(db: u32, key: &[u8]) -> u64 {
+    FixedState::default().hash_one((db, key))
+}
+
 /// Appends to a list that mostly has one element: reserves room for no more at first.
 pub fn push_exact<T>(list: &mut Vec<T>, element: T) {
     if list.capacity() == 0 {
@@ -255,7 +267,21 @@ impl Lock {
             pending: Vec::new(),
             times_taken: 0,
             guarded: None,
+            used_keys: Vec::new(),
         }
+    }
+
+    /// A holder uses a key.
+    pub fn note_used(&mut self, db: u32, key: &[u8]) {
+        let hash = hash_of(db, key);
+        if self.used_keys.len() < MAX_USED_KEYS && !self.used_keys.contains(&hash) {
+            push_exact(&mut self.used_keys, hash);
+        }
+    }
+
+    /// Whether a holder has used a key.
+    pub fn is_used_for(&self, db: u32, key: &[u8]) -> bool {
+        !self.used_keys.is_empty() && self.used_keys.contains(&hash_of(db, key))
     }
 
     /// Whether the reasons are enough to take the key for a lock.
@@ -276,7 +302,7 @@ impl Lock {
     /// Whether the last hold had a token and expired: its client may come back for it, which shows that it was a lock.
     pub fn has_expired_token(&self) -> bool {
         let last = self.past_holds.back().filter(|past| past.end == HoldEnd::Expired);
-        last.is_some_and(|past| past.hold.token.len() >= 8 && !past.hold.token.iter().all(u8::is_ascii_digit))
+        last.is_some_and(|past| past.hold.token.len() >= 3 && !past.hold.token.iter().all(u8::is_ascii_digit))
     }
 
     /// The hold that the server agrees with.

@@ -64,9 +64,15 @@ pub enum LockEvent<'a> {
     Evicted { hold: usize },
     /// The node that had the lock was replaced by one that may not have it. `failover` of its holds says so.
     FailedOver,
-    /// A client writes a key that it accessed while it held the lock, and its hold is over: how is in `past_holds`, or
+    /// A client writes a key that it or others accessed while they held the lock, and its hold is over: how is in `past_holds`, or
     /// the client still believes to hold it.
-    WroteAfterLoss { key: &'a [u8] },
+    WroteAfterLoss {
+        key: &'a [u8],
+        /// It had not accessed the key before, but other holders of the lock have.
+        is_first: bool,
+    },
+    /// A client writes something after its hold is over, on the condition that nobody else has written it.
+    WroteGuarded,
     /// The journal ends, and a client holds the lock.
     HeldAtEnd { hold: usize },
     /// The key vanished without a command naming it.

@@ -2,11 +2,11 @@
 
 /// All reasons found so far for one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LockReasons(u16);
+pub struct LockReasons(u32);
 
 /// One reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
+#[repr(u32)]
 pub enum LockReason {
     /// A client was refused while another one held the key, and had offered another token.
     Contended = 1,
@@ -40,21 +40,25 @@ pub enum LockReason {
     Checked = 16384,
     /// It was a lock before a reset, under this name or a like one, with such values.
     Learned = 32768,
+    /// Two clients had it, or one had it and refused the other one, while they worked on the same data.
+    Around = 65_536,
+    /// A client set its former value there again after another one had taken the key with a value of its own.
+    Retaken = 131_072,
 }
 
 /// The weak reasons.
-const WEAK: u16 =
-    LockReason::Alike as u16 | LockReason::Behind as u16 | LockReason::Returned as u16 | LockReason::Named as u16;
+const WEAK: u32 =
+    LockReason::Alike as u32 | LockReason::Behind as u32 | LockReason::Returned as u32 | LockReason::Named as u32;
 /// The reasons that count only beside something else.
-const BESIDE: u16 = LockReason::Sought as u16 | LockReason::Checked as u16;
+const BESIDE: u32 = LockReason::Sought as u32 | LockReason::Checked as u32;
 /// The pair of weak reasons that a counter with a default shows, too.
-const COUNTER: u16 = LockReason::Alike as u16 | LockReason::Behind as u16;
+const COUNTER: u32 = LockReason::Alike as u32 | LockReason::Behind as u32;
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
-const DATA: u16 = 4096;
+const DATA: u32 = 4096;
 
 impl LockReason {
     /// All of them, the weak ones at the end.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Contended,
         Self::Compared,
         Self::Timestamp,
@@ -64,6 +68,8 @@ impl LockReason {
         Self::Guards,
         Self::Said,
         Self::Learned,
+        Self::Around,
+        Self::Retaken,
         Self::Alike,
         Self::Behind,
         Self::Returned,
@@ -74,7 +80,7 @@ impl LockReason {
 
     /// Whether it is not enough by itself.
     pub fn is_weak(self) -> bool {
-        (WEAK | BESIDE) & self as u16 != 0
+        (WEAK | BESIDE) & self as u32 != 0
     }
 
     /// The name on the wire.
@@ -90,6 +96,8 @@ impl LockReason {
             Self::Checked => "looked-first",
             Self::Said => "said",
             Self::Learned => "learned",
+            Self::Around => "around-data",
+            Self::Retaken => "set-again",
             Self::Alike => "refused-alike",
             Self::Behind => "expiry-later",
             Self::Returned => "deleted-by-taker",
@@ -111,6 +119,8 @@ impl LockReason {
             Self::Checked => "a client found it free and set it in a second step; that counts if its name says lock",
             Self::Said => "--locks names it",
             Self::Learned => "it was one before a reset, or a key was that differs in a number or a random part alone",
+            Self::Around => "two clients asked for it around what they read and wrote",
+            Self::Retaken => "a client set its own value there again after another one had taken it with another value",
             Self::Alike => "another client was refused that offered the same value, or one that is no token",
             Self::Behind => "it was taken with a value that is no token, and got its expiry later",
             Self::Returned => "a client that took it deleted it, or tried to",
@@ -124,7 +134,7 @@ impl LockReason {
 
 impl LockReasons {
     pub fn add(&mut self, reason: LockReason) {
-        self.0 |= reason as u16;
+        self.0 |= reason as u32;
     }
 
     /// Adds the reasons of another key: the lock was renamed, copied or moved from there.
@@ -137,17 +147,17 @@ impl LockReasons {
     }
 
     pub fn has(self, reason: LockReason) -> bool {
-        self.0 & reason as u16 != 0
+        self.0 & reason as u32 != 0
     }
 
     /// Whether one of them is enough by itself, and was seen since the last reset.
     pub fn are_strong(self) -> bool {
-        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned as u16) != 0
+        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned as u32) != 0
     }
 
     /// Whether it is a lock for nothing but what was known before a reset.
     pub fn are_learned(self) -> bool {
-        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u16)).are_enough()
+        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u32)).are_enough()
     }
 
     pub fn are_enough(self) -> bool {

@@ -426,8 +426,13 @@ impl LockTracker<'_> {
         }
     }
 
-    /// A client that lost the lock writes a key that it accessed under it.
-    pub fn note_write_after_loss(&mut self, key: &[u8]) {
-        self.emit(&LockEvent::WroteAfterLoss { key });
+    /// A client that lost the lock writes on the condition that nobody else has written.
+    pub fn note_guarded_write(&mut self) {
+        self.emit(&LockEvent::WroteGuarded);
+    }
+
+    /// A client that lost the lock writes a key that it accessed under it, or that others do.
+    pub fn note_write_after_loss(&mut self, key: &[u8], is_first: bool) {
+        self.emit(&LockEvent::WroteAfterLoss { key, is_first });
     }
 }

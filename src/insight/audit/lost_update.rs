@@ -18,7 +18,9 @@ use super::journal_line::JournalLine;
 use super::kept_value::{Dependence, KeptValue};
 use super::key_versions::{Basis, KeptRead, KeptWrite, KeyVersions, Moment, PartId, ReadUse, WriteKind};
 use super::lock::{Lock, LockId};
+use super::lock_reason::LockReason;
 use super::missing_replies::keys_of;
+use super::overwrite::{NewValue, Overwrite};
 use super::queued_commands::Queue;
 use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
@@ -87,29 +89,6 @@ enum Within {
     ReadingScript,
     /// A script that reads and writes: nobody comes between.
     Script,
-}
-
-/// A write that another one may have been lost by.
-struct Overwrite<'a> {
-    db: u32,
-    key: &'a [u8],
-    part: &'a [u8],
-    id: PartId,
-    /// The client's read.
-    read: KeptRead,
-    new: NewValue<'a>,
-    expires: bool,
-    /// How it comes from what was read.
-    dependence: Dependence,
-    /// The client watched the key when it wrote.
-    is_watched: bool,
-}
-
-#[derive(Clone, Copy)]
-enum NewValue<'a> {
-    One(&'a [u8]),
-    /// The elements of a list, a set or a sorted set.
-    Elements,
 }
 
 impl Default for LostUpdates {
@@ -351,7 +330,7 @@ impl LostUpdates {
             let id = KeyVersions::part_id(line.server, step.db, used.key, used.part);
             if self.may_overwrite(id, &used, moment)
                 && step.within != Within::Script
-                && let Some(overwrite) = self.overwrite(state, line, moment, (id, step.db, &used))
+                && let Some(overwrite) = self.overwrite(state, line, moment, (id, step, &used))
             {
                 match (overwrite.read.use_, step.within) {
                     (ReadUse::Shared, Within::Transaction) => self.judge_shared(state, line, &overwrite),
@@ -385,17 +364,23 @@ impl LostUpdates {
 
     fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
-        let (name, process) = line.client_labels();
-        let is_same =
-            |known: &Party| known.client.name.as_bytes() == name && known.client.process.is_some() == process.is_some();
-        if self.parties.get(&by).is_some_and(is_same) {
+        let labels = line.client_labels();
+        if self.parties.get(&by).is_some_and(|known| known.client.has_labels(labels)) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
             self.forget();
         }
         let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
+        state.note_companions(&party.client);
         Arc::make_mut(&mut self.parties).insert(by, party);
+    }
+
+    /// A client has to do with locks from now on: other connections of its program may work for it.
+    pub fn note_companion(&self, state: &mut AuditState, line: &JournalLine<'_>) {
+        let client = state.client_of(line);
+        let others = self.parties.values().filter(|party| party.client.may_work_for(&client));
+        others.for_each(|party| state.note_companion(&party.client, (client.server, client.id)));
     }
 
     /// Keeps what a command did.
@@ -467,7 +452,7 @@ impl LostUpdates {
         state: &AuditState,
         line: &JournalLine<'_>,
         moment: &Moment,
-        (id, db, used): (PartId, u32, &DataUse<'u>),
+        (id, step, used): (PartId, &Step<'_>, &DataUse<'u>),
     ) -> Option<Overwrite<'u>> {
         let client = self.parties.get(&(line.server, line.client))?;
         let read = match self.versions.read_by(id, moment.client) {
@@ -484,9 +469,27 @@ impl LostUpdates {
             }
             _ => return None,
         };
-        let is_watched = watches_of(state, line, db, used.key) > 0;
         let DataUse { key, part, .. } = *used;
-        Some(Overwrite { db, key, part, id, read, new, expires, dependence, is_watched })
+        Some(Overwrite {
+            db: step.db,
+            key,
+            part,
+            id,
+            read,
+            new,
+            expires,
+            dependence,
+            is_watched: watches_of(state, line, step.db, key) > 0,
+            is_of_several: step.words.len() > 4,
+            is_set_blindly: self.is_set_blindly(id, moment),
+        })
+    }
+
+    /// Whether a client has written a part without a look at it after somebody had read it.
+    fn is_set_blindly(&self, id: PartId, moment: &Moment) -> bool {
+        let is_own = |write: &&KeptWrite| (write.moment.server, write.moment.client) == (moment.server, moment.client);
+        let own = self.versions.writes_of(id).find(is_own);
+        own.is_some_and(|own| own.kind == WriteKind::Value && own.basis.is_none())
     }
 
     /// The last read by another connection that may belong to a client's program, and to no other one that writes.
@@ -563,31 +566,9 @@ impl LostUpdates {
         let Some(mut other) = self.party(&lost.moment).cloned() else { return };
         Arc::make_mut(&mut other.client).seen = lost.moment.real;
         let Party { client: writer, .. } = &other;
-        let dependence = overwrite.dependence;
-        let is_stranger = writer.same_program(&client) == SameProgram::No;
-        let works = |basis: &Basis| basis.dependence.is_seen();
-        // The other one has computed its value, too, and did not just set it.
-        let is_other_update = lost.kind == WriteKind::Update || lost.basis.as_ref().is_some_and(works);
-        let has_other_read = lost.kind == WriteKind::Update || lost.basis.is_some();
-        let is_seen = dependence.is_seen();
-        let are_two = is_stranger || has_other_read;
-        let is_same_value = matches!(overwrite.new, NewValue::One(new) if lost.value.is(new));
-        let is_declared = is_matched(&state.scope, overwrite.key);
-        let is_time = dependence == Dependence::Time;
-        // Another part of the program may have read it for something else.
-        let has_read = overwrite.read.moment.client == line.client;
-        let is_certain = has_read || dependence == Dependence::Text;
-        let is_computed = is_seen && is_other_update && is_stranger && has_read && !overwrite.expires;
-        let is_check = dependence == Dependence::Unseen && !overwrite.expires;
-        let severity = match () {
-            () if is_time => Severity::Note,
-            () if is_declared && are_two && is_certain && (is_seen || has_other_read) => Severity::Error,
-            () if overwrite.is_watched && are_two && has_read && (is_seen || is_check && has_other_read) => {
-                Severity::Error
-            }
-            () if is_computed && !is_same_value => Severity::Warning,
-            () => Severity::Note,
-        };
+        let reader = self.party(&overwrite.read.moment).map(|party| &*party.client);
+        let signs = overwrite.signs(&client, reader, (&lost, writer));
+        let severity = signs.severity(is_matched(&state.scope, overwrite.key));
         let section = |client: &ClientIdentity, read: &Moment, write: &Moment| Section {
             client: Arc::new(client.clone()),
             read: *read,
@@ -596,22 +577,17 @@ impl LostUpdates {
         let own = section(&client, &overwrite.read.moment, moment);
         let others = section(writer, &lost.basis.map_or(lost.moment, |basis| basis.moment), &lost.moment);
         let key = LockId { server: line.server, db: overwrite.db, key: overwrite.key.into() };
-        let locks = IntendedLocks::of(&state.locks, &state.forgotten, &key, &own, &others);
-        let is_cache = dependence == Dependence::NothingRead && overwrite.expires;
-        let is_certain_by_locks = match () {
-            () if is_time || is_cache || is_same_value && dependence != Dependence::Number => false,
-            () if locks.is_broken() => {
-                is_seen && is_certain && (is_stranger || is_other_update)
-                    || is_stranger && has_other_read && locks.covers_read()
-            }
-            () if locks.is_ignored() => {
-                is_computed || is_stranger && has_other_read && dependence == Dependence::NothingRead
-            }
-            () if locks.is_any() => is_computed,
-            () => false,
-        };
+        let locks = IntendedLocks::of(&state.locks, (&state.forgotten, &state.refused), &key, &own, &others);
+        let is_certain_by_locks = signs.are_certain_by(&locks);
         let ids = locks.ids();
-        let are_known = ids.iter().all(|id| state.locks.get(id).is_some_and(Lock::is_known));
+        let shows_a_lock = signs.show_a_lock(&locks);
+        if shows_a_lock {
+            let source = AuditState::source_of(line, &client);
+            for id in &ids {
+                state.with_lock(id, None, source.clone(), |tracker| tracker.note_reason(LockReason::Around));
+            }
+        }
+        let are_known = shows_a_lock || ids.iter().all(|id| state.locks.get(id).is_some_and(Lock::is_known));
         let is_error = severity == Severity::Error || is_certain_by_locks && are_known;
         let severity = if is_error { Severity::Error } else { severity };
         if severity == Severity::Note {

@@ -10,7 +10,7 @@
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
-//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `lost_update`, `free_looks`.
+//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
 //! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
@@ -67,6 +67,7 @@ mod marks;
 mod missing_replies;
 mod occupancy;
 mod occupancy_commands;
+mod overwrite;
 mod presumed_locks;
 mod program_links;
 mod queued_commands;

@@ -19,13 +19,28 @@ use crate::spec::{CommandKind, RequestKeys, Table, TransactionCommand};
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
 pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
-    if state.clients.is_empty() || !state.state_of(line).is_some_and(|client| client.is_at_work()) {
+    if state.clients.is_empty() {
         return;
     }
-    note_accesses(state, line, commands);
+    if let Some(worker) = worker_of(state, line) {
+        note_accesses(state, line, worker, commands);
+    }
 }
 
-fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+/// The connection whose locks guard what a line does: its own, or the only one of its program that has any. If there are
+/// several, each may do the work of another one.
+fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
+    let own = (line.server, line.client);
+    let client = state.clients.get(&own)?;
+    if client.is_at_work() {
+        return Some(own);
+    }
+    let is_at_work = |other: &&(u16, u64)| state.clients.get(*other).is_some_and(ClientState::is_at_work);
+    let mut at_work = client.companions().iter().filter(is_at_work);
+    at_work.next().filter(|_| at_work.next().is_none()).copied()
+}
+
+fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
     let mut executed: Vec<(u32, OwnedWords)> = Vec::new();
     if runs_others(line, commands) {
         line.with_nested(|nested| {
@@ -46,17 +61,30 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
             if state.may_be_lock(line.server, *db, key) {
                 continue;
             }
-            let Some(client) = state.state_of(line) else { return };
+            let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, *db, key));
+            let Some(client) = state.clients.get_mut(&worker) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            let access = client.access_to(*db, key).filter(|_| writes && !has_looked).cloned();
-            if let Some(access) = access.filter(|_| !(is_exec && is_watched(state, line, *db, key))) {
-                note_write(state, line, key, &access);
+            let access = client.access_to(*db, key).cloned();
+            match &access {
+                _ if is_guarded => note_conditional(state, line, worker),
+                Some(access) if writes => note_write(state, line, worker, (key, access)),
+                None if writes => note_first_write(state, line, worker, (*db, key)),
+                _ => {}
             }
             if writes {
                 note_guarded(state, line, *db, key);
             }
-            if let Some(client) = state.state_of(line).filter(|client| !client.holds.is_empty()) {
-                client.note_access(*db, key, line.place, line.at);
+            let Some(client) = state.clients.get_mut(&worker).filter(|client| !client.holds.is_empty()) else {
+                continue;
+            };
+            client.note_access(*db, key, line.place, line.at);
+            if access.is_none() {
+                let holds = client.holds.clone();
+                holds.iter().for_each(|id| {
+                    if let Some(tracked) = state.locks.get_mut(id) {
+                        tracked.lock.note_used(*db, key);
+                    }
+                });
             }
         }
     }
@@ -119,33 +147,72 @@ fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
     })
 }
 
-/// A client writes a key that it accessed under a lock.
-fn note_write(state: &mut AuditState, line: &JournalLine<'_>, key: &[u8], access: &KeyAccess) {
-    let client = state.client_of(line);
-    let mut ids: Vec<Arc<LockId>> = state.state_of(line).map(locks_of).unwrap_or_default();
+/// The locks that a client has or has lost, with what is over by now ended, unless the server agrees with one of them, or
+/// another lock may guard the work.
+fn lost_locks(
+    state: &mut AuditState,
+    line: &JournalLine<'_>,
+    worker: (u16, u64),
+) -> Option<(Arc<ClientIdentity>, Vec<Arc<LockId>>)> {
+    let client = state.clients.get_mut(&worker)?;
+    let (known, mut ids) = (Arc::clone(&client.client), locks_of(client));
+    let client = Arc::new(ClientIdentity { seen: line.real, ..(*known).clone() });
     ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
     let (at, real) = (line.earliest_at(), line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
         if state.locks.get(id).is_some_and(is_over) {
-            let source = AuditState::source_of(line, &client);
+            let source = AuditState::source_of(line, &state.client_of(line));
             state.with_lock(id, Some(&client), source, |tracker| tracker.advance_time(at, real));
         }
     }
+    let is_held = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| is_held_by(lock, &client));
+    if state.clients.get(&worker).is_some_and(|client| client.may_hold_more) || ids.iter().any(is_held) {
+        return None;
+    }
+    Some((client, ids))
+}
+
+/// A client writes a key that it accessed under a lock.
+fn note_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), (key, access): (&[u8], &KeyAccess)) {
+    let Some((client, ids)) = lost_locks(state, line, worker) else { return };
     // A write that may have been before the loss is none after it.
     let earliest = if line.order == EffectOrder::Total { i64::MAX } else { line.earliest };
-    // Another lock may guard the key now.
-    if state.state_of(line).is_some_and(|client| client.may_hold_more) {
-        return;
-    }
-    if ids.iter().any(|id| state.locks.get(id).is_some_and(|lock| is_held_by(lock, &client))) {
-        return;
-    }
     for id in &ids {
         if state.locks.get(id).is_some_and(|lock| was_accessed_under(lock, &client, access, earliest)) {
-            let source = AuditState::source_of(line, &client);
-            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key));
+            let source = AuditState::source_of(line, &state.client_of(line));
+            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key, false));
         }
+    }
+}
+
+/// A client writes a key that it has not accessed under its lock, as other holders have.
+fn note_first_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), (db, key): (u32, &[u8])) {
+    let is_used_for = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key));
+    let is_candidate = |client: &ClientState| client.lost.iter().chain(&client.holds).any(is_used_for);
+    if !state.clients.get(&worker).is_some_and(is_candidate) {
+        return;
+    }
+    let Some((client, ids)) = lost_locks(state, line, worker) else { return };
+    let is_over = |lock: &Lock| {
+        lock.past_hold_of(&client)
+            .is_some_and(|past| past.at.saturating_sub(past.hold.slack() * 1000) <= line.earliest_at())
+    };
+    for id in &ids {
+        if state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key) && is_over(lock)) {
+            let source = AuditState::source_of(line, &state.client_of(line));
+            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key, true));
+        }
+    }
+}
+
+/// A client writes on a condition: that makes up for the locks that it has lost.
+fn note_conditional(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)) {
+    let Some(client) = state.clients.get(&worker) else { return };
+    let (client, lost) = (Arc::clone(&client.client), client.lost.clone());
+    for id in &lost {
+        let source = AuditState::source_of(line, &state.client_of(line));
+        state.with_lock(id, Some(&client), source, |tracker| tracker.note_guarded_write());
     }
 }
 

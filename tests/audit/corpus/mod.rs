@@ -81,6 +81,7 @@ fn every_double_holder_is_found_and_nobody_is_blamed_for_one() {
                     figures.missed += 1;
                     figures.first_missed.get_or_insert(seed);
                 }
+                (false, true) if *code == Code::WorkAfterExpiry && history.is_first_write_late => {}
                 (false, true) => {
                     figures.wrong += 1;
                     figures.first_wrong.get_or_insert(seed);

@@ -177,6 +177,8 @@ pub struct History {
     pub truth: BTreeSet<Code>,
     /// Whose beliefs began and ended when.
     pub operations: Vec<Operation>,
+    /// Somebody wrote for the first time when its lock was lost: that is found only if it comes back.
+    pub is_first_write_late: bool,
     /// All programs are right.
     pub is_right: bool,
 }
@@ -190,6 +192,7 @@ struct World {
     clients: Vec<Client>,
     there: Option<There>,
     truth: BTreeSet<Code>,
+    is_first_write_late: bool,
     operations: Vec<Operation>,
     tokens: u64,
     behind: Option<Behind>,
@@ -258,6 +261,7 @@ fn play(seed: u64, server: Server, behind: Option<Behind>) -> History {
         clients: Vec::new(),
         there: None,
         truth: BTreeSet::new(),
+        is_first_write_late: false,
         operations: Vec::new(),
         tokens: seed << 20,
         behind,
@@ -289,7 +293,8 @@ fn play(seed: u64, server: Server, behind: Option<Behind>) -> History {
     }
     let mut items = journal_of(&world.server);
     world.behind.iter().for_each(|behind| behind.tell_time(&mut items));
-    History { items, truth: world.truth, operations: world.operations, is_right }
+    let World { truth, operations, is_first_write_late, .. } = world;
+    History { items, truth, operations, is_first_write_late, is_right }
 }
 
 /// How many connections have ended.
@@ -606,8 +611,12 @@ impl World {
             return self.extend_lock(who);
         }
         let is_lost = self.is_over(who) || self.owner() != Some(who);
-        if is_lost && self.clients[who].has_worked {
-            self.truth.insert(Code::WorkAfterExpiry);
+        match (is_lost, self.clients[who].has_worked) {
+            (true, true) => {
+                self.truth.insert(Code::WorkAfterExpiry);
+            }
+            (true, false) => self.is_first_write_late = true,
+            (false, _) => {}
         }
         self.call(who, &format!("SET {DATA} {who}"));
         let client = &mut self.clients[who];

@@ -89,8 +89,8 @@ fn no_more(
     if is_endless && is_own && expiry != ExpiryChange::Kept {
         endless(context, state, at, false);
     } else if context.lock.deadline.is_some() {
-        // PERSIST has no other purpose.
-        let is_meant = is_own && value.is_none();
+        // PERSIST has no other purpose, and whoever puts something else there does not renew the lock.
+        let is_meant = is_own && value.is_none_or(|value| *value != *context.lock.holds[at].token);
         removed(context, at, if is_meant { Severity::Warning } else { Severity::Error });
     }
 }
@@ -126,14 +126,21 @@ fn extended(
             quoted(context.lock)
         );
         let evidence = vec![hold.acquired.shows("took the lock"), context.now("deleted it by its expiry")];
-        // What took the lock and deleted it says that the client has it.
-        odd(context, sentence, evidence, in_one_step.then_some(Severity::Error));
+        // What took the lock and deleted it says that the client has it. Nobody releases what it has not used.
+        let is_unused = is_second_step && left < 0 && !has_worked_since(context, &hold);
+        odd(context, sentence, evidence, (in_one_step || is_unused).then_some(Severity::Error));
     } else if left > 0 && !(SHORTEST..=LONGEST).contains(&left) {
         let left = length(left);
         let sentence = format!("{} gave {} an expiry of {left}", context.source.display_name(), quoted(context.lock));
         let evidence = vec![context.now(format!("gave the lock an expiry of {left}"))];
         odd(context, sentence, evidence, None);
     }
+}
+
+/// Whether the holder has used other keys since it took the lock.
+fn has_worked_since(context: &RuleContext<'_>, hold: &Hold) -> bool {
+    let client = context.clients.get(&(hold.client.server, hold.client.id));
+    client.is_some_and(|client| client.work > 0 && client.worked_at >= hold.acquired.at)
 }
 
 fn in_second_step(context: &mut RuleContext<'_>, state: &mut ExpiryState, hold: &Hold) {
