@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
-use super::client_state::{Watched, WatchedValue};
+use super::client_state::Watched;
 use super::command_effects::{Executed, effects_of, lock_key};
 use super::cross_slot::{CrossSlots, UsedBefore};
 use super::declared_locks::DeclaredLocks;
-use super::effect::{Effect, KeyEffect, KeyEffects, Precondition};
+use super::effect::{Effect, KeyEffect, KeyEffects};
 use super::effect_order::WaitingLines;
 use super::finding::{Finding, JournalRef};
 use super::free_looks::{FreeLook, looks_at};
@@ -32,14 +32,12 @@ use super::rules::may_be_owner;
 use super::scope::Scope;
 use super::script_effects::{KnownScripts, effects_without_children, merged_effects, script_effects};
 use super::timeline::LockTimeline;
+use super::watched_keys::{note_watched_read, unwatch, watch, with_watched};
 use super::work_after_loss::note_work;
 use crate::base::duration::parse_duration;
 use crate::base::hash_slot::hash_slot;
 use crate::powers::{EffectOrder, EventKind, Outcome, RecordHeader};
 use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand};
-
-/// How many keys a client may watch.
-const MAX_WATCHED: usize = 16;
 
 /// Audits the journals of one or more servers. The same journals give the same findings.
 #[derive(Clone)]
@@ -359,7 +357,7 @@ impl Auditor {
         if line.was_sent_away() {
             if kind == CommandKind::Transaction(TransactionCommand::Exec) {
                 self.queued.clear(line);
-                self.unwatch(line);
+                unwatch(&mut self.state, line);
             }
             return self.cross_slots.note(&mut self.state, line, used, &self.commands);
         }
@@ -374,10 +372,10 @@ impl Auditor {
         match kind {
             _ if !is_known => self.doubt(line, kind, lock_effect),
             CommandKind::Transaction(TransactionCommand::Exec) => self.process_exec(line),
-            CommandKind::Transaction(TransactionCommand::Watch) => self.watch(line),
+            CommandKind::Transaction(TransactionCommand::Watch) => watch(&mut self.state, line),
             CommandKind::Transaction(TransactionCommand::Unwatch | TransactionCommand::Discard) => {
                 self.queued.clear(line);
-                self.unwatch(line);
+                unwatch(&mut self.state, line);
             }
             CommandKind::Transaction(TransactionCommand::Multi) => {}
             CommandKind::Script(script) if line.are_children_unknown => self.process_unknown_script(line, script),
@@ -490,7 +488,7 @@ impl Auditor {
         let executed = Executed { db: line.db, words: &line.words, reply: line.reply };
         for effect in effects_of(kind, executed) {
             if let Effect::Read { value } = effect.effect {
-                self.note_watched_read(line, effect.key, value);
+                note_watched_read(&mut self.state, line, effect.key, value);
             }
             self.apply(line, &effect);
         }
@@ -622,7 +620,7 @@ impl Auditor {
             (_, LockEffect::FlushDatabase) => self.state.doubt(line, |lock| lock.id.db == line.db),
             (_, LockEffect::FlushAll | LockEffect::SwapDatabases) => self.state.doubt(line, |_| true),
             (CommandKind::Transaction(TransactionCommand::Exec), _) => {
-                self.unwatch(line);
+                unwatch(&mut self.state, line);
                 let keys = self.queued.take(line).keys(&self.commands);
                 self.doubt_keys(line, keys.iter().map(|(db, key)| (*db, key.as_slice())), false);
                 line.with_nested(|nested| {
@@ -651,7 +649,7 @@ impl Auditor {
     }
 
     fn process_exec(&mut self, line: &JournalLine<'_>) {
-        let watched: Vec<Watched> = self.unwatch(line);
+        let watched: Vec<Watched> = unwatch(&mut self.state, line);
         if let Some(state) = self.state.state_of(line) {
             state.was_watched.clone_from(&watched);
         }
@@ -764,47 +762,6 @@ impl Auditor {
             });
         }
         effects
-    }
-
-    fn watch(&mut self, line: &JournalLine<'_>) {
-        let client = self.state.client_of(line);
-        let state = self.state.clients.meet(&client);
-        for key in line.words.iter().skip(1).take(MAX_WATCHED) {
-            if state.watched.len() < MAX_WATCHED {
-                state.watched.push((line.db, (*key).into(), WatchedValue::Unread));
-            }
-        }
-    }
-
-    /// A client reads a key that it watches.
-    fn note_watched_read(&mut self, line: &JournalLine<'_>, key: &[u8], value: Option<&[u8]>) {
-        let Some(state) = self.state.state_of(line) else { return };
-        for (db, watched, read) in &mut state.watched {
-            if *db == line.db && **watched == *key {
-                *read = value.map_or(WatchedValue::Absent, |value| WatchedValue::Value(value.into()));
-            }
-        }
-    }
-
-    /// A client watches nothing any more. Returns what it had watched.
-    fn unwatch(&mut self, line: &JournalLine<'_>) -> Vec<Watched> {
-        self.state.state_of(line).map(|state| std::mem::take(&mut state.watched)).unwrap_or_default()
-    }
-}
-
-/// An effect of EXEC, compared with what the client read since WATCH.
-fn with_watched<'a>(effect: KeyEffect<'a>, watched: &'a [Watched]) -> KeyEffect<'a> {
-    let read = watched.iter().find(|(db, key, _)| *db == effect.db && **key == *effect.key);
-    match (read.map(|(_, _, value)| value), &effect.effect) {
-        _ if effect.precondition != Precondition::None => effect,
-        (Some(WatchedValue::Value(value)), _) => {
-            KeyEffect { precondition: Precondition::Compared(Some(value)), ..effect }
-        }
-        // Nobody can have taken it in between, as with SET NX.
-        (Some(WatchedValue::Absent), Effect::Set { value, expiry, old: None }) if may_be_owner(value) => {
-            KeyEffect { effect: Effect::Take { value, expiry: *expiry, took: true }, ..effect }
-        }
-        (Some(WatchedValue::Absent | WatchedValue::Unread) | None, _) => effect,
     }
 }
 

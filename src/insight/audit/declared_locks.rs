@@ -60,11 +60,7 @@ impl DeclaredLocks {
             let is_known = is_known && nested.iter().all(|command| !command.is_cut && !command.reply.is_empty());
             let ran: Vec<Ran<'_>> = nested
                 .iter()
-                .map(|command| Ran {
-                    db: command.db,
-                    words: command.words.to_vec(),
-                    reply: command.reply,
-                })
+                .map(|command| Ran { db: command.db, words: command.words.to_vec(), reply: command.reply })
                 .collect();
             self.note_commands(state, (line, &client), &ran, (commands, is_known));
         });

@@ -11,7 +11,7 @@
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
 //! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
-//! 9. The auditor: `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
+//! 9. The auditor: `watched_keys`, `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
@@ -87,6 +87,7 @@ mod script_effects;
 mod shelved_locks;
 mod timeline;
 mod timestamp;
+mod watched_keys;
 mod work_after_loss;
 
 pub use allowance::Allowance;

@@ -32,12 +32,16 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
 fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
     let own = (line.server, line.client);
     let client = state.clients.get(&own)?;
-    if client.is_at_work() {
+    // What is only guessed to be a lock guards no work.
+    let is_lock = |id: &Arc<LockId>| state.locks.get(id).is_none_or(|lock| !lock.is_guess());
+    let is_at_work = |client: &ClientState| client.is_at_work() && client.holds.iter().chain(&client.lost).any(is_lock);
+    if is_at_work(client) {
         return Some(own);
     }
-    let is_at_work = |other: &&(u16, u64)| state.clients.get(other).is_some_and(ClientState::is_at_work);
-    let mut at_work = client.companions().iter().filter(is_at_work);
-    at_work.next().filter(|_| at_work.next().is_none()).copied()
+    let is_companion_at_work = |other: &&(u16, u64)| state.clients.get(other).is_some_and(is_at_work);
+    let mut at_work = client.companions().iter().filter(is_companion_at_work);
+    let only = at_work.next().filter(|_| at_work.next().is_none()).copied();
+    only.or(client.is_at_work().then_some(own))
 }
 
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
