@@ -489,11 +489,14 @@ fn bytes_that_are_no_request() {
         r#"@raw "POST /path HTTP/1.1\r\n\r\n""#,
         r#"@raw "*1\r\n$4\r\nPING\r\n*1\r\n$x\r\n*1\r\n$4\r\nPING\r\n""#,
     ] {
-        // HTTP is closed without the replies that are not written yet.
-        let before = if bytes.contains("HTTP") { "" } else { "SET k v\n" };
+        // HTTP is closed without the replies that are not written yet. When its lines come one by one, whether the first one's
+        // reply is written by then is chance.
+        let is_http = bytes.contains("HTTP");
+        let before = if is_http { "" } else { "SET k v\n" };
         let bytes = bytes_of(&format!("{before}{bytes}"));
         both_ways(|place| {
-            (converse(place.client(), &bytes, Pace::AtOnce), converse(place.client(), &bytes, Pace::ByBytes))
+            let at_once = converse(place.client(), &bytes, Pace::AtOnce);
+            (at_once, (!is_http).then(|| converse(place.client(), &bytes, Pace::ByBytes)))
         });
     }
 }
