@@ -412,3 +412,19 @@ fn why_says_what_showed_the_lock() {
     assert!(why("hosts").contains("held-by-two"), "{}", why("hosts"));
     assert!(why("sequence").contains("no lock"), "{}", why("sequence"));
 }
+
+#[test]
+fn a_test_puts_a_lock_there_by_hand_over_the_connection_that_also_takes_it() {
+    no_error(
+        "
+        A: SET room:hold {a} NX PX 60000
+        A: RELEASE room:hold {a}
+        A: EXISTS room:hold
+        A: DEL room:hold room:guests
+        A: SET room:hold somebody
+        A: SET room:hold {b} NX PX 60000
+        A: GET room:hold
+        A: DEL room:hold room:guests
+        ",
+    );
+}

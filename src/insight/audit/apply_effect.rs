@@ -320,7 +320,7 @@ impl LockTracker<'_> {
                     let is_free = lock.value.is_none() && !lock.is_in_doubt && !is_nothing;
                     let is_meant = lock.reasons.has(LockReason::Said)
                         || self.takes_after_refusal(value)
-                        || precondition == Precondition::None && self.looked();
+                        || precondition == Precondition::None && self.looked() && !self.stages();
                     (is_meant && is_free).then_some(Acquisition::Free)
                 }
                 Claim::None | Claim::Refused => None,
@@ -329,7 +329,7 @@ impl LockTracker<'_> {
                 self.note_reason(LockReason::Retaken);
             }
             if let Some(how) = how {
-                if claim == Claim::Sets && self.looked() {
+                if claim == Claim::Sets && self.looked() && !self.stages() {
                     self.note_reason(LockReason::Checked);
                 }
                 return self.take(value, expiry, how);
@@ -429,6 +429,14 @@ impl LockTracker<'_> {
     fn looked(&self) -> bool {
         let times_taken = self.context.lock.times_taken;
         self.last_read().is_some_and(|read| read.value.is_none() && read.times_taken >= times_taken)
+    }
+
+    /// Whether the client that acts has taken the lock before, and nobody ever in two steps: who sets it now as well prepares a
+    /// scene, as tests do.
+    fn stages(&self) -> bool {
+        let lock = &self.context.lock;
+        let has_taken = || self.actor().is_some_and(|client| lock.past_hold_of(&client).is_some());
+        lock.is_known() && !lock.reasons.has(LockReason::Checked) && has_taken()
     }
 
     /// The client that acts gives the key back, or tries to.
