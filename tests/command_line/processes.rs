@@ -204,6 +204,25 @@ fn the_connections_of_one_program_may_belong_together_and_are_numbered() {
 }
 
 #[test]
+fn who_deletes_everything_between_two_tests_gives_up_the_locks_of_its_process() {
+    for is_own in [true, false] {
+        let folder = Folder::new(if is_own { "own-flush" } else { "flush" });
+        let server = server(&[]);
+        let mut driver = Wire::connect(server.address());
+        let ports = [port(&server); 2];
+        let (mut pool, mut other) = (Worker::start(&folder, &ports), Worker::start(&folder, &ports));
+        [0, 1].into_iter().for_each(|connection| until(&mut driver, &mut pool, connection, true));
+        until(&mut driver, &mut other, 0, true);
+        assert_eq!(pool.ask(0, TAKE_ONE), "+OK");
+        assert_eq!(pool.ask(0, "SET data 1"), "+OK");
+        let flushed = if is_own { pool.ask(1, "FLUSHALL") } else { other.ask(0, "FLUSHALL") };
+        assert_eq!(flushed, "+OK");
+        assert_eq!(pool.ask(0, "SET data 2"), "+OK");
+        assert_eq!(count(&mut driver, "code work-after-expiry final"), i64::from(!is_own));
+    }
+}
+
+#[test]
 fn connections_of_one_program_with_different_names_are_two_parties() {
     let folder = Folder::new("names");
     let server = server(&[]);

@@ -82,6 +82,11 @@ impl ClientIdentity {
         self.process.as_ref().zip(other.process.as_ref()).is_some_and(|(one, other)| one.is(other))
     }
 
+    /// The same for the client of a command.
+    pub fn is_same_process_as(&self, source: &JournalRef) -> bool {
+        self.process.as_ref().zip(source.process.as_ref()).is_some_and(|(one, other)| one.is(other))
+    }
+
     /// Whether one connection may take locks for what the other one does, as the connections of one program do.
     pub fn may_work_for(&self, other: &Self) -> bool {
         let is_one = match self.same_program(other) {
