@@ -25,7 +25,7 @@ except ImportError:
     sys.exit(f"the programs are run by Python 3.11 or later, and this is {sys.version.split()[0]}")
 
 HERE = pathlib.Path(__file__).resolve().parent
-SETS = ["a", "b", "c", "d"]
+SETS = ["a", "b", "c", "d", "e"]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target"))
 INSTALLED = TARGET / "programs"  # where install.py puts what the programs use
 LIMIT_SECONDS = 20

@@ -12,6 +12,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("b", "programs, set b"),
     ("c", "programs, set c"),
     ("d", "programs, set d"),
+    ("e", "programs, set e"),
     ("even", "histories, even seeds"),
     ("odd", "histories, odd seeds"),
 ];
@@ -62,7 +63,7 @@ fn the_page_has_the_figures_that_are_compared() {
 #[test]
 fn the_figures_are_those_of_all_programs() {
     let floors = floors();
-    for set in ["a", "b", "c", "d"] {
+    for set in ["a", "b", "c", "d", "e"] {
         for (expected, whole) in [("error", "wrong"), ("none", "right")] {
             let lines = [format!("set = \"{set}\""), format!("expected = \"{expected}\"")];
             assert_eq!(floors[set][whole], listed(&lines), "{whole} programs of {set}");
