@@ -86,6 +86,22 @@ fn two_holders_are_told_what_let_the_second_one_in() {
 }
 
 #[test]
+fn who_deletes_a_lock_whose_time_is_over_is_told_to_take_it_over() {
+    let story = "
+        C3: SETNX lock.foo {s+10}
+        close C3
+        +20s
+        C1: GET lock.foo
+        C2: GET lock.foo
+        C1: DEL lock.foo
+        C1: SETNX lock.foo {s+10}
+        C2: DEL lock.foo
+        C2: SETNX lock.foo {s+10}
+    ";
+    advises(Code::TwoHolders, story, "with GETSET");
+}
+
+#[test]
 fn a_lost_update_is_told_what_the_lock_lacked() {
     let read_before = "
         Setup: SET sum 10

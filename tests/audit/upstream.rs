@@ -52,6 +52,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("live::somebody_who_listened_before_the_audit_began_hears_what_comes_then", EMBEDDED),
     ("live::spaces_are_audited_apart", EMBEDDED),
     ("live::whoever_listens_hears_of_findings_as_they_come", EMBEDDED),
+    ("many_locks::", CLOCK),
     ("reset::what_was_found_in_a_space_stays_when_the_space_is_dropped", EMBEDDED),
     ("ownership::a_holder_that_comes_back_proves_that_it_was_another_who_deleted_its_lock", SCRIPTS),
     ("ownership::a_late_release_by_key_alone_takes_the_lock_of_the_next_holder", MILLISECONDS),

@@ -197,6 +197,16 @@ fn clients_that_take_two_locks_in_different_orders_wait_for_each_other() {
 }
 
 #[test]
+fn threads_that_share_the_connections_of_a_pool_wait_for_each_other_only_if_that_lasts() {
+    // What a connection holds and what it waits for may be two threads' business.
+    let refused = "a: SET y {c} NX PX 60000 | b: SET x {d} NX PX 60000";
+    let begun = "a: SET x {a} NX PX 60000\nb: SET y {b} NX PX 60000\n";
+    assert!(found(Code::LockOrder, &format!("{begun}20 times {refused}")).is_none());
+    let told = found(Code::LockOrder, &format!("{begun}20 times {refused}\n+2s\n2 times {refused}"));
+    assert_eq!(told.map(|finding| finding.severity), Some(Severity::Warning));
+}
+
+#[test]
 fn three_clients_wait_for_each_other_in_a_circle() {
     judge(&Pair {
         code: Code::LockOrder,

@@ -7,8 +7,18 @@ use super::finding::{Evidence, Finding};
 /// How evidence says of a hold that it was renewed before.
 pub const RENEWED: &str = ", and renewed it";
 
+/// How evidence says of a hold that its value is the time at which it ends.
+pub const UNTIL_ITS_VALUE: &str = ", until the time in its value";
+
+const TAKE_OVER: &str = "Take over a lock whose time is over with GETSET, and count it as taken only if that returns the time which GET has \
+    shown: deleted, it may be another one's by then.";
+/// How evidence says of a transaction that its watch began too late.
+pub const WATCHED_LATE: &str = "; it watched the key only after the other write";
+
 const COMPARE_IN_SCRIPT: &str =
     "Let the script compare the key's value with the caller's token, and delete the key only if they are equal.";
+const LEAVE_TO_HOLDER: &str = "Let nobody delete or overwrite a lock without its token; for the case that it is lost all the same, guard the data \
+    with a fencing token.";
 const NEW_TOKENS: &str = "Make a new token for each attempt, from at least 16 random bytes: the comparison cannot tell holders apart that \
     have the same.";
 const GIVE_BACK_OWN: &str =
@@ -145,6 +155,7 @@ impl Finding {
             }
             () if is_script(cause) && ran(cause, "GET") => Some(NEW_TOKENS),
             () if is_script(cause) => Some(COMPARE_IN_SCRIPT),
+            () if is(cause, &["DEL", "UNLINK", "GETDEL"]) && self.is_until_its_value() => Some(TAKE_OVER),
             () if is(cause, &["DEL", "UNLINK", "GETDEL"]) => Some(
                 "Delete a lock only while it has your token, in one step: a script, DELEX IFEQ or DELIFEQ. By its key alone everybody \
                  deletes everybody's.",
@@ -157,7 +168,7 @@ impl Finding {
     fn for_release_of_others(&self) -> Option<&'static str> {
         let release = self.evidence.iter().rev().find(|one| one.source.client == self.culprit || self.culprit == 0)?;
         match () {
-            () if is(release, &["DEL", "UNLINK", "GETDEL"]) => None,
+            () if is(release, &["DEL", "UNLINK", "GETDEL"]) => self.is_until_its_value().then_some(TAKE_OVER),
             () if is_script(release) && ran(release, "GET") => Some(NEW_TOKENS),
             () if is_script(release) => Some(COMPARE_IN_SCRIPT),
             () if is(release, &["DELEX", "DELIFEQ"]) => Some(NEW_TOKENS),
@@ -174,10 +185,7 @@ impl Finding {
             () if has("was told that the lock is lost") => {
                 Some("Stop the work as soon as a reply says that the lock is gone, and write nothing more under it.")
             }
-            () if has("deleted the lock") || has("overwrote the lock") => Some(
-                "Let nobody delete or overwrite a lock without its token; for the case that it is lost all the same, guard the data with a \
-                 fencing token.",
-            ),
+            () if has("deleted the lock") || has("overwrote the lock") => Some(LEAVE_TO_HOLDER),
             () if has("evicted") => Some(Code::EvictedLock.instead()),
             () if self.is_renewed() => {
                 Some("Stop the work when a renewal fails or comes too late, and guard the data with a fencing token.")
@@ -202,6 +210,17 @@ impl Finding {
             read.is_some_and(|read| read.source.place < lock.source.place && read.source.server == lock.source.server)
         });
         match took.as_slice() {
+            _ if write.is_some_and(|write| write.what.ends_with(WATCHED_LATE)) => Some(
+                "WATCH the key before you read it, not after, and begin anew when EXEC returns nil: what was written before the watch \
+                 stops no EXEC.",
+            ),
+            _ if self
+                .evidence
+                .iter()
+                .any(|one| one.what.starts_with("deleted `") || one.what.starts_with("overwrote `")) =>
+            {
+                Some(LEAVE_TO_HOLDER)
+            }
             [] if write.is_some_and(is_transaction) => Some(
                 "WATCH the key before you read it, and begin anew when EXEC returns nil: a transaction alone does not notice other writes.",
             ),
@@ -219,6 +238,11 @@ impl Finding {
                  write fail: a fencing token, or a script that compares.",
             ),
         }
+    }
+
+    /// Whether the value of the lock is the time at which it ends.
+    fn is_until_its_value(&self) -> bool {
+        self.evidence.iter().any(|one| one.what.contains(UNTIL_ITS_VALUE))
     }
 
     fn last(&self) -> Option<&Evidence> {

@@ -18,10 +18,11 @@ use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
 use super::lock_reason::LockReason;
-use super::lock_table::{LockTable, TrackedLock};
+use super::lock_table::LockTable;
 use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
+use super::resting_lock::TrackedLock;
 use super::rule_context::RuleContext;
 use super::rules::GlobalRuleState;
 use super::scope::Scope;
@@ -69,7 +70,7 @@ pub struct AuditState {
     /// Who has found the key free that the present line sets.
     pub looks: Vec<(ClientIdentity, Arc<JournalRef>)>,
     /// Keys that are free and not known for locks, although a client has given them back after its work.
-    shelved: ShelvedLocks,
+    pub shelved: ShelvedLocks,
     /// Whether the present line may be out of date: a replica has answered it.
     pub is_stale: bool,
     /// `None` unless a report is to be drawn.
@@ -468,9 +469,9 @@ impl AuditState {
     fn forget_free(&mut self, id: &LockId) {
         let is_of_use = |lock: &Lock| lock.guarded.as_ref().is_some_and(|guarded| guarded.is_of_use());
         if self.locks.get(id).is_some_and(is_of_use)
-            && let Some(tracked) = self.locks.shared(id)
+            && let Some(kept) = self.locks.kept(id)
         {
-            self.shelved.put(tracked);
+            self.shelved.put(kept);
         }
         if let Some(lock) = self.locks.get(id)
             && let Some(past) = lock.past_holds.back().filter(|_| !lock.is_guess())
@@ -530,9 +531,9 @@ impl AuditState {
                 return;
             }
             match self.shelved.take(line.server, effect.db, effect.key) {
-                Some(tracked) => {
-                    self.forgotten.retain(|(id, _)| **id != *tracked.lock.id);
-                    self.locks.track_again(tracked);
+                Some(kept) => {
+                    self.forgotten.retain(|(id, _)| id != kept.id());
+                    self.locks.track_again(kept);
                 }
                 None => self.locks.add(line.server, effect.db, effect.key),
             }

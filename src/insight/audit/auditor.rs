@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::audit_state::AuditState;
 use super::carried_holds::CarriedHolds;
+use super::claims::Claims;
 use super::client_state::Watched;
 use super::command_effects::{Executed, effects_of, lock_key};
 use super::cross_slot::{CrossSlots, UsedBefore};
@@ -56,6 +57,8 @@ pub struct Auditor {
     declared: DeclaredLocks,
     /// The keys that are no strings and may be locks.
     presumed: PresumedLocks,
+    /// Who removed which members.
+    claims: Claims,
     /// Who read and wrote which data.
     data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
@@ -79,7 +82,7 @@ impl Auditor {
         let (queued, cross_slots, waiting) =
             (QueuedCommands::default(), CrossSlots::default(), WaitingLines::default());
         let (nodes, clock_moves, data) = (KnownNodes::default(), Vec::new(), LostUpdates::default());
-        let (declared, presumed) = (DeclaredLocks::default(), PresumedLocks::default());
+        let (declared, presumed, claims) = (DeclaredLocks::default(), PresumedLocks::default(), Claims::default());
         Self {
             commands,
             state,
@@ -89,6 +92,7 @@ impl Auditor {
             cross_slots,
             declared,
             presumed,
+            claims,
             data,
             waiting,
             places: 0,
@@ -209,6 +213,7 @@ impl Auditor {
         self.state.forget_locks(server);
         self.declared.forget(server);
         self.presumed.forget(server);
+        self.claims.forget(server);
         self.queued.forget(server);
         self.waiting.forget(server);
         self.data.forget();
@@ -222,6 +227,7 @@ impl Auditor {
         self.cross_slots.forget(server);
         self.declared.forget(server);
         self.presumed.forget(server);
+        self.claims.forget(server);
         self.data.forget();
         self.data.forget_findings();
         self.waiting.forget(server);
@@ -257,6 +263,9 @@ impl Auditor {
                 _ => return false,
             };
             if self.state.scope.is_declared(header.second) || self.presumed.concerns(server, header, row) {
+                return false;
+            }
+            if self.claims.concerns(server, header, row) {
                 return false;
             }
             let (db, key) = (header.db, header.second);
@@ -328,6 +337,7 @@ impl Auditor {
         self.declared.note(&mut self.state, line, &self.commands);
         let data = &self.data;
         self.presumed.note(&mut self.state, line, &self.commands, |state, key| looks_at(data, state, line, key));
+        self.claims.note(&mut self.state, line, &self.commands);
         match line.event {
             Some(EventKind::Closed) => {
                 self.queued.clear(line);
@@ -424,14 +434,15 @@ impl Auditor {
     pub fn find_last(&mut self) {
         self.settle(i64::MAX);
         for id in self.ids_to_finish(|_| true) {
-            let before = self.state.locks.shared(&id);
+            let before = self.state.locks.kept(&id);
             self.finish_lock(&id);
             let is_known = self.state.locks.get(&id).is_some_and(Lock::is_known);
-            if let Some(before) = before.filter(|before| before.lock.is_known() == is_known) {
+            if let Some(before) = before.filter(|before| before.tracked().lock.is_known() == is_known) {
                 self.state.locks.put_back(before);
             }
         }
         self.data.tell_awaited(&mut self.state);
+        self.claims.finish(&mut self.state);
     }
 
     fn ids_to_finish(&self, is_meant: impl Fn(u16) -> bool) -> Vec<Arc<LockId>> {
@@ -444,6 +455,7 @@ impl Auditor {
             self.finish_lock(&id);
         }
         self.data.tell_awaited(&mut self.state);
+        self.claims.finish(&mut self.state);
     }
 
     fn finish_lock(&mut self, id: &LockId) {

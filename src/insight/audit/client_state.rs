@@ -178,6 +178,11 @@ impl ClientState {
         self.reads.iter().rev().find(|read| *read.id == *id)
     }
 
+    /// The key that the client read last, if it found it taken.
+    pub fn found_taken(&self) -> Option<&Arc<LockId>> {
+        self.reads.back().filter(|read| read.value.is_some()).map(|read| &read.id)
+    }
+
     /// The client holds a lock from now on, or waits for it.
     pub fn note_met(&mut self, id: &Arc<LockId>) {
         match self.locks_met.last_mut().filter(|page| page.len() < MET_PAGE) {

@@ -102,6 +102,7 @@ pub fn tell_uses<'a>(
                 let access = DataAccess::Write { value: pair[1], expires: false };
                 tell(DataUse { key, part: pair[0], access });
             }
+            tell(DataUse { key, part: whole, access: DataAccess::Add(&words[2..]) });
         }
         (_, "HGET" | "ZSCORE" | "LINDEX") => {
             let Some(&part) = words.get(2) else { return };
@@ -116,6 +117,7 @@ pub fn tell_uses<'a>(
                 let (Some(ReplyValue::Text(part)), Some(value)) = (values.next(), values.next()) else { break };
                 tell(DataUse { key, part, access: DataAccess::Read(value.text()) });
             }
+            tell(DataUse { key, part: whole, access: DataAccess::Read(Some(reply)) });
         }
         (_, "HGETEX") => {
             let Some(fields) = words.iter().position(|word| word.eq_ignore_ascii_case(b"FIELDS")) else { return };

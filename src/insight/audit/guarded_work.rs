@@ -11,6 +11,8 @@ use super::client_identity::{ClientIdentity, SameProgram};
 /// How many stints are remembered of one key, and how many keys that were written in each.
 const MAX_STINTS: usize = 16;
 const MAX_WRITTEN: usize = 8;
+/// How many keys are remembered that were written beside.
+const MAX_BESIDE: usize = 16;
 
 /// The seeds with which keys and values are hashed.
 const HASH: FixedState = FixedState::with_seed(3);
@@ -19,6 +21,8 @@ const HASH: FixedState = FixedState::with_seed(3);
 #[derive(Clone, Default)]
 pub struct GuardedWork {
     stints: Vec<Stint>,
+    /// The keys that clients wrote although they had seen that another one has this key.
+    beside: SmallVec<[u64; 2]>,
 }
 
 /// A client has the key, from when it took it until it gives it back or tries to.
@@ -30,6 +34,8 @@ struct Stint {
     value: u64,
     from: u64,
     until: Option<u64>,
+    /// The client gave the key back, or tried to. Otherwise it took it anew.
+    is_given_back: bool,
     written: SmallVec<[Written; 2]>,
     /// It was told that another client is there.
     is_refused: bool,
@@ -52,13 +58,26 @@ pub fn hash_of(db: u32, bytes: &[u8]) -> u64 {
 impl GuardedWork {
     /// A client has taken the key, or a place in it.
     pub fn enter(&mut self, client: &ClientIdentity, (place, value): (u64, u64), at: u64) {
-        self.leave(client, place, at);
+        if let Some(stint) = self.open(client, place) {
+            stint.until = Some(at);
+        }
         if self.stints.len() >= MAX_STINTS {
             self.stints.remove(0);
         }
         let (client, written) = (client.clone(), SmallVec::new());
-        let (is_refused, has_counted) = (false, false);
-        self.stints.push(Stint { client, place, value, from: at, until: None, written, is_refused, has_counted });
+        let (is_given_back, is_refused, has_counted) = (false, false, false);
+        let until = None;
+        self.stints.push(Stint {
+            client,
+            place,
+            value,
+            from: at,
+            until,
+            is_given_back,
+            written,
+            is_refused,
+            has_counted,
+        });
     }
 
     /// A client has not got the place, and may go on all the same.
@@ -105,8 +124,18 @@ impl GuardedWork {
     /// A client gives a place back, or tries to.
     pub fn leave(&mut self, client: &ClientIdentity, place: u64, at: u64) {
         if let Some(stint) = self.open(client, place) {
-            stint.until = Some(at);
+            (stint.until, stint.is_given_back) = (Some(at), true);
         }
+    }
+
+    /// A client writes another key although it has seen that another program has this one: that is not what it guards. Returns
+    /// whether that is new.
+    pub fn write_beside(&mut self, key: u64) -> bool {
+        let is_new = self.beside.len() < MAX_BESIDE && !self.beside.contains(&key);
+        if is_new {
+            self.beside.push(key);
+        }
+        is_new
     }
 
     /// Whether a client has given a place back after it had written something.
@@ -118,8 +147,9 @@ impl GuardedWork {
     /// enough if the second one took it with another value although the first one had it.
     pub fn is_guard(&self) -> bool {
         self.pairs().any(|(one, other)| {
-            let are_over = (!one.is_open(), !other.is_open());
-            let is_common = one.written.iter().any(|written| other.writes(written.key));
+            let are_over = (one.is_given_back, other.is_given_back);
+            let is_meant = |written: &&Written| !self.beside.contains(&written.key);
+            let is_common = one.written.iter().filter(is_meant).any(|written| other.writes(written.key));
             let are_owners = || one.overlaps(other) && one.value != other.value;
             is_common && (are_over == (true, true) || are_over != (false, false) && are_owners())
         })
@@ -131,11 +161,15 @@ impl GuardedWork {
     }
 
     /// Whether two programs had the same place at once, both wrote the same other key, the first one after the second one
-    /// had come, and both gave the place back or tried to.
-    pub fn is_broken(&self) -> bool {
+    /// had come, and both gave the place back or tried to. One of them is enough if a mistake is known that let the other one in.
+    pub fn is_broken(&self, by_mistake: bool) -> bool {
         self.pairs().any(|(one, other)| {
             let is_late = |written: &Written| written.last > other.from && other.writes(written.key);
-            one.overlaps(other) && !one.is_open() && !other.is_open() && one.written.iter().any(is_late)
+            let are_over = match by_mistake {
+                true => !one.is_open() || !other.is_open(),
+                false => !one.is_open() && !other.is_open(),
+            };
+            one.overlaps(other) && are_over && one.written.iter().any(is_late)
         })
     }
 

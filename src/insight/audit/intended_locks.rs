@@ -164,7 +164,8 @@ impl IntendedLocks {
                 format!("; {} is two locks, on {place}", quoted(&own.id))
             }
             (Some(own), Some(others)) => {
-                format!("; one had {}, the other {}", quoted(&own.id), quoted(&others.id))
+                let (one, two) = (client.display_name(), other.display_name());
+                format!("; {one} had {}, {two} had {}", quoted(&own.id), quoted(&others.id))
             }
             (Some(taken), None) => self.lonely(taken, client, other),
             (None, Some(taken)) => self.lonely(taken, other, client),
@@ -266,7 +267,7 @@ fn is_earlier(source: &JournalRef, moment: &Moment) -> bool {
 fn loss_of(hold: &Hold) -> Option<(&JournalRef, &'static str)> {
     match &hold.status {
         HoldStatus::Deleted(source) => Some((source, "deleted")),
-        HoldStatus::Overwritten(source) => Some((source, "overwrote")),
+        HoldStatus::Overwritten(source) => Some((source, "overwritten")),
         HoldStatus::Flushed(Flush { source, .. }) => Some((source, "flushed")),
         HoldStatus::Evicted(source) => Some((source, "evicted")),
         HoldStatus::FailedOver(source) => Some((source, "replaced the node of")),

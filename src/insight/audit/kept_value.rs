@@ -1,9 +1,11 @@
 //! A short copy of a value, and whether another value depends on it as far as anyone can see.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::document::{self, Conflict};
 use super::reply_value::reply_values;
 use super::timestamp::Timestamp;
 use crate::powers::ValueClass;
@@ -12,6 +14,8 @@ use crate::powers::ValueClass;
 const HEAD: usize = 64;
 const TAIL: usize = 32;
 const ROOM: usize = HEAD + TAIL;
+/// How many bytes a document has at most that is kept whole.
+const MOST: usize = 4096;
 /// How many bytes are shown.
 const SHOWN: usize = 40;
 /// How long a text must be, so that what it shares with another one is no accident.
@@ -21,12 +25,14 @@ const TELLING: usize = 12;
 const HASH: FixedState = FixedState::with_seed(18);
 
 /// A value, whole if it is short; otherwise its beginning, its end and its hash.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct KeptValue {
     /// `None` if there was no value.
     length: Option<u32>,
     hash: u64,
     bytes: [u8; ROOM],
+    /// A long value that may be a JSON document or the elements of a reply.
+    document: Option<Arc<[u8]>>,
 }
 
 /// How a new value comes from an old one.
@@ -53,27 +59,20 @@ impl Dependence {
     }
 }
 
-/// What one of two changes makes of the other one, if both were made from the same value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
-    /// The other change is undone: both counted, both added or removed something, or they are at different places.
-    Undone,
-    /// Both have put something else in the same place, or nobody can see it.
-    Replaced,
-}
-
 impl KeptValue {
-    pub const NONE: Self = Self { length: None, hash: 0, bytes: [0; ROOM] };
+    pub const NONE: Self = Self { length: None, hash: 0, bytes: [0; ROOM], document: None };
 
     #[inline]
     pub fn of(value: &[u8]) -> Self {
-        let mut kept = Self { length: u32::try_from(value.len()).ok(), hash: 0, bytes: [0; ROOM] };
+        let mut kept = Self { length: u32::try_from(value.len()).ok(), ..Self::NONE };
         match value.len() {
             length @ ..=ROOM => kept.bytes[..length].copy_from_slice(value),
             length => {
                 kept.bytes[..HEAD].copy_from_slice(&value[..HEAD]);
                 kept.bytes[HEAD..].copy_from_slice(&value[length - TAIL..]);
                 kept.hash = HASH.hash_one(value);
+                let may_be_document = length <= MOST && matches!(value[0], b'{' | b'[' | b'*' | b'%' | b'~');
+                kept.document = may_be_document.then(|| Arc::from(value));
             }
         }
         kept
@@ -96,6 +95,15 @@ impl KeptValue {
         match self.length.map_or(0, |length| length as usize) {
             length @ ..=ROOM => (&self.bytes[..length], b""),
             _ => self.bytes.split_at(HEAD),
+        }
+    }
+
+    /// The value as a document, if it is known whole; empty if there was none.
+    fn document(&self) -> Option<&[u8]> {
+        match (&self.document, self.ends()) {
+            (Some(document), _) => Some(document),
+            (None, (text, b"")) => Some(text),
+            (None, _) => None,
         }
     }
 
@@ -124,6 +132,9 @@ impl KeptValue {
         if tail.is_empty() && is_number(head) && is_number(new) {
             return Dependence::Number;
         }
+        if tail.is_empty() && is_restamped(head, new, (at, real)) {
+            return Dependence::Time;
+        }
         let is_whole = tail.is_empty();
         let from_head = head.iter().zip(new).take_while(|(old, new)| old == new).count();
         let end = if is_whole { &head[from_head..] } else { tail };
@@ -133,41 +144,113 @@ impl KeptValue {
         let is_within = is_whole && length >= 2 && memchr::memmem::find(new, head).is_some();
         let is_part = is_whole && new.len() >= 2 && memchr::memmem::find(head, new).is_some() && length >= TELLING;
         let has_most = shared >= TELLING && shared * 4 >= length.min(new.len()) * 3;
-        if is_within || is_part || has_most { Dependence::Text } else { Dependence::Unseen }
+        let is_made = || self.document().is_some_and(|old| document::is_made_from(old, new));
+        if is_within || is_part || has_most || is_made() { Dependence::Text } else { Dependence::Unseen }
     }
 
     /// What a new value makes of another one, which was written from this one meanwhile.
     pub fn conflict(&self, theirs: &Self, ours: &[u8]) -> Conflict {
+        if let (Some(base), Some(theirs)) = (self.document(), theirs.document())
+            && let Some(conflict) = document::conflict(base, theirs, ours)
+        {
+            return conflict;
+        }
         let ((base, base_tail), (theirs, theirs_tail)) = (self.ends(), theirs.ends());
         if !base_tail.is_empty() || !theirs_tail.is_empty() || ours.len() > ROOM {
             return Conflict::Replaced;
         }
         let is_zero = |number: &[u8]| number == b"0";
         if [base, theirs, ours].into_iter().all(is_number) {
-            return if is_zero(theirs) || is_zero(ours) { Conflict::Replaced } else { Conflict::Undone };
+            return if is_zero(theirs) || is_zero(ours) { Conflict::Replaced } else { Conflict::Counted };
         }
         let (own, other) = (Edit::of(base, ours), Edit::of(base, theirs));
         let (own_part, other_part) = (own.part(base), other.part(base));
         let are_apart = own_part.1 <= other_part.0 || other_part.1 <= own_part.0;
         let are_insertions = own.is_insertion(base, ours) && other.is_insertion(base, theirs);
         let are_alike = are_insertions || own.is_removal(base) && other.is_removal(base);
-        if are_apart || are_alike || own.changes_number(&other, base, theirs, ours) {
-            Conflict::Undone
-        } else {
-            Conflict::Replaced
+        match () {
+            () if are_apart || are_alike => Conflict::Undone,
+            () if own.changes_number(&other, base, theirs, ours) => Conflict::Counted,
+            () => Conflict::Replaced,
         }
     }
 
-    /// The same for new elements: this value is the reply that told the old ones.
-    pub fn dependence_of_elements(&self, new: &[&[u8]]) -> Dependence {
+    /// Whether a document has lost what another one has, both of which were written where nothing was.
+    pub fn is_lost_in(&self, ours: &[u8]) -> bool {
+        self.document().is_some_and(|theirs| document::conflict(b"", theirs, ours) == Some(Conflict::Undone))
+    }
+
+    /// Whether a number goes on from another one, which was written from this one: it is further away on the same side.
+    /// A text does if it has what the other one has put there.
+    pub fn goes_on_from(&self, theirs: &Self, ours: &[u8]) -> bool {
+        let theirs_whole = theirs.document();
+        let ((base, base_tail), (theirs, theirs_tail)) = (self.ends(), theirs.ends());
+        let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+        match [base, theirs, ours].map(number) {
+            [Some(base), Some(theirs), Some(ours)] if base_tail.is_empty() && theirs_tail.is_empty() => {
+                let (their_way, own_way) = (theirs - base, ours - base);
+                their_way * own_way > 0.0 && own_way.abs() >= their_way.abs()
+            }
+            // Of a text that is not known whole nobody can see it.
+            _ => theirs_whole.is_none_or(|theirs| memchr::memmem::find(ours, theirs).is_some()),
+        }
+    }
+
+    /// The elements of the reply that this value is, as far as they are known, and whether those are all.
+    fn elements(&self) -> (Vec<&[u8]>, bool) {
         let (head, tail) = self.ends();
-        let old = reply_values(head);
+        let known = self.document().unwrap_or(head);
+        let is_whole = tail.is_empty() || self.document.is_some();
+        let values = reply_values(known);
+        // The last one may be cut off.
+        let count = if is_whole { values.len() } else { values.len().saturating_sub(1) };
+        (values.iter().take(count).filter_map(|value| value.text()).collect(), is_whole)
+    }
+
+    /// What new elements make of those that another command has put there meanwhile, of which the last ones may be missing. This
+    /// value is the reply that told the old ones.
+    pub fn conflict_of_elements(
+        &self,
+        (lost, is_lost_whole): (&[&[u8]], bool),
+        ours: &[&[u8]],
+        are_named: bool,
+    ) -> Conflict {
+        let [name, _, theirs @ ..] = lost else { return Conflict::Replaced };
+        let (old, is_whole) = self.elements();
+        if !are_named {
+            let is_same =
+                is_lost_whole && theirs.len() == ours.len() && theirs.iter().all(|element| ours.contains(element));
+            return if is_same { Conflict::Replaced } else { Conflict::Undone };
+        }
+        let value_in = |pairs: &[&[u8]], name: &[u8]| {
+            pairs.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].to_vec())
+        };
+        let is_as_before = |name: &[u8]| {
+            let before = value_in(&old, name);
+            before.is_some() && value_in(ours, name) == before
+        };
+        // A command that sets some of the names, before others that set the rest, has lost nothing yet.
+        let is_all = is_whole && old.chunks_exact(2).all(|pair| value_in(ours, pair[0]).is_some());
+        let theirs = if is_lost_whole { theirs } else { &theirs[..theirs.len().saturating_sub(1)] };
+        let is_lost = is_all
+            && match name.to_ascii_uppercase().as_slice() {
+                b"HSET" | b"HMSET" | b"HSETNX" => theirs.chunks_exact(2).any(|pair| match value_in(&old, pair[0]) {
+                    Some(before) => before != pair[1] && is_as_before(pair[0]),
+                    None => value_in(ours, pair[0]).is_none(),
+                }),
+                b"HDEL" => theirs.iter().any(|name| is_as_before(name)),
+                b"HINCRBY" | b"HINCRBYFLOAT" => theirs.first().is_some_and(|name| is_as_before(name)),
+                _ => false,
+            };
+        if is_lost { Conflict::Undone } else { Conflict::Replaced }
+    }
+
+    /// How new elements come from the old ones: this value is the reply that told those.
+    pub fn dependence_of_elements(&self, new: &[&[u8]]) -> Dependence {
+        let (old, _) = self.elements();
         if old.is_empty() {
             return Dependence::NothingRead;
         }
-        // The last one may be cut off.
-        let old = &old[..if tail.is_empty() { old.len() } else { old.len() - 1 }];
-        let old: Vec<&[u8]> = old.iter().filter_map(|value| value.text()).collect();
         let is_among = |value: &&&[u8]| new.contains(*value);
         let shared = old.iter().filter(is_among).count();
         match shared {
@@ -245,6 +328,17 @@ fn is_between(byte: u8) -> bool {
         || matches!(byte, b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>')
 }
 
+/// Whether two texts differ in a time alone, which is near now: the same page, made anew.
+fn is_restamped(old: &[u8], new: &[u8], (at, real): (i64, i64)) -> bool {
+    let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+    let from = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let from = from - new[..from].iter().rev().take_while(is_part).count();
+    let number = |text: &[u8]| text[from..].iter().take_while(is_part).count() + from;
+    let (old_end, new_end) = (number(old), number(new));
+    let is_time = |text: &[u8]| Timestamp::in_value(text, at, real).is_some();
+    from < old.len() && old[old_end..] == new[new_end..] && is_time(&new[from..new_end]) && is_time(&old[from..old_end])
+}
+
 /// How many digits a number has that may be a time.
 const TIME_DIGITS: usize = 10;
 
@@ -292,16 +386,20 @@ mod tests {
             KeptValue::of(base.as_bytes()).conflict(&KeptValue::of(theirs.as_bytes()), ours.as_bytes())
         };
         for (base, theirs, ours) in [
-            ("1000", "1045", "1300"),
-            ("10.5", "9.5", "11"),
             ("[]", "[1]", "[2]"),
             (r#"{"cart":["lamp"]}"#, r#"{"cart":["lamp","chair"]}"#, r#"{"cart":["lamp","table"]}"#),
             (r#"["A1","A2","A3"]"#, r#"["A2","A3"]"#, r#"["A1","A2"]"#),
             (r#"{"name":"ada","mail":"a@b"}"#, r#"{"name":"eve","mail":"a@b"}"#, r#"{"name":"ada","mail":"c@d"}"#),
-            (r#"{"left":100,"of":"x"}"#, r#"{"left":97,"of":"x"}"#, r#"{"left":109,"of":"x"}"#),
             ("1,2", "1,2,3", "1,2,4"),
         ] {
             assert_eq!(conflict(base, theirs, ours), Conflict::Undone, "{base} {theirs} {ours}");
+        }
+        for (base, theirs, ours) in [
+            ("1000", "1045", "1300"),
+            ("10.5", "9.5", "11"),
+            (r#"{"left":100,"of":"x"}"#, r#"{"left":97,"of":"x"}"#, r#"{"left":109,"of":"x"}"#),
+        ] {
+            assert_eq!(conflict(base, theirs, ours), Conflict::Counted, "{base} {theirs} {ours}");
         }
         let long = "x".repeat(100);
         for (base, theirs, ours) in [
@@ -328,6 +426,9 @@ mod tests {
             assert_eq!(dependence(old, new), Dependence::Unseen, "{old} {new}");
         }
         assert_eq!(dependence("1700000000", "1700000005"), Dependence::Time);
+        let page = |made: &str| format!(r#"{{"made":{made},"of":"item 7","price":17}}"#);
+        assert_eq!(dependence(&page("1699999998.25"), &page("1700000000.5")), Dependence::Time);
+        assert_eq!(dependence(&page("17"), &page("18")), Dependence::Text);
         assert_eq!(dependence(&long, &long), Dependence::Same);
         assert_eq!(KeptValue::NONE.dependence(b"7", NOW), Dependence::NothingRead);
     }

@@ -12,7 +12,7 @@ const GROUPS: usize = 256;
 pub const READS: usize = 8;
 pub const WRITES: usize = 4;
 /// How many bytes of a command are kept.
-const TEXT: usize = 120;
+const TEXT: usize = 200;
 
 /// The seeds with which keys are hashed.
 const HASH: FixedState = FixedState::with_seed(2);
@@ -48,7 +48,7 @@ impl Moment {
 }
 
 /// A client's last read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct KeptRead {
     pub moment: Moment,
     /// The command's name.
@@ -82,7 +82,7 @@ pub enum ReadUse {
 }
 
 /// A client's last write.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct KeptWrite {
     pub moment: Moment,
     pub kind: WriteKind,
@@ -124,6 +124,11 @@ impl KeptWrite {
         Self { moment, kind, value, basis, text, length }
     }
 
+    /// Whether all of the command's words are known.
+    pub fn is_whole(&self) -> bool {
+        usize::from(self.length) < TEXT
+    }
+
     /// The command's words; the last one may be cut off.
     pub fn words(&self) -> Vec<&[u8]> {
         let text = &self.text[..usize::from(self.length)];
@@ -139,8 +144,8 @@ struct Entries<T, const N: usize> {
     kept: [Option<T>; N],
 }
 
-impl<T: Copy, const N: usize> Entries<T, N> {
-    const EMPTY: Self = Self { tags: [(0, 0, 0); N], kept: [None; N] };
+impl<T: Clone, const N: usize> Entries<T, N> {
+    const EMPTY: Self = Self { tags: [(0, 0, 0); N], kept: [const { None }; N] };
 
     #[inline]
     fn find(&self, part: PartId, client: u64) -> Option<usize> {

@@ -56,7 +56,7 @@ pub struct Lock {
     pub pending: Vec<Finding>,
     pub times_taken: u64,
     /// The hashes of some keys that its holders have used.
-    used_keys: Vec<u64>,
+    pub used_keys: Vec<u64>,
     /// What its holders wrote meanwhile, until it is known for a lock.
     pub guarded: Option<Box<GuardedWork>>,
 }

@@ -1,23 +1,90 @@
 //! All keys that are locks, or may be, each with the states of the rules beside it.
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::FixedState;
 
 use super::lock::{Lock, LockId};
-use super::program_links::ProgramLinks;
-use super::rules::RuleState;
+use super::resting_lock::{LinePatterns, RestingLock, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
 
-/// A lock with what is remembered beside it.
+/// How many locks are awake before the first of them are put to rest.
+const MAX_AWAKE: usize = 4096;
+
+/// A lock, shared with the copies of the auditor.
 #[derive(Clone)]
-pub struct TrackedLock {
-    pub lock: Lock,
-    pub links: ProgramLinks,
-    pub rules: RuleState,
+pub enum KeptLock {
+    Awake(Arc<TrackedLock>),
+    Resting(Arc<Resting>),
+}
+
+/// A lock at rest.
+pub struct Resting {
+    lock: RestingLock,
+    /// The same, once it is asked for.
+    woken: OnceLock<Arc<TrackedLock>>,
+}
+
+impl KeptLock {
+    pub fn id(&self) -> &Arc<LockId> {
+        match self {
+            Self::Awake(tracked) => &tracked.lock.id,
+            Self::Resting(resting) => resting.lock.id(),
+        }
+    }
+
+    pub fn tracked(&self) -> &TrackedLock {
+        match self {
+            Self::Awake(tracked) => tracked,
+            Self::Resting(resting) => resting.woken.get_or_init(|| Arc::new(resting.lock.wake())),
+        }
+    }
+
+    /// The same for one look: a lock at rest goes on resting.
+    fn seen(&self) -> Cow<'_, TrackedLock> {
+        match self {
+            Self::Awake(tracked) => Cow::Borrowed(tracked),
+            Self::Resting(resting) => match resting.woken.get() {
+                Some(woken) => Cow::Borrowed(woken),
+                None => Cow::Owned(resting.lock.wake()),
+            },
+        }
+    }
+
+    fn awake(&self) -> Option<&Lock> {
+        match self {
+            Self::Awake(tracked) => Some(&tracked.lock),
+            Self::Resting(_) => None,
+        }
+    }
+
+    /// The lock, to be changed.
+    #[inline]
+    fn wake(&mut self) -> Option<&mut TrackedLock> {
+        if let Self::Resting(resting) = self {
+            let tracked = match resting.woken.get() {
+                Some(woken) => Arc::clone(woken),
+                None => Arc::new(resting.lock.wake()),
+            };
+            *self = Self::Awake(tracked);
+        }
+        let Self::Awake(tracked) = self else { return None };
+        Some(Arc::make_mut(tracked))
+    }
+
+    /// Puts the lock to rest, if nothing is to be remembered but who took it.
+    fn rest(&mut self, patterns: &mut LinePatterns) {
+        if let Self::Awake(tracked) = self
+            && let Some(lock) = RestingLock::of(tracked, patterns)
+        {
+            *self = Self::Resting(Arc::new(Resting { lock, woken: OnceLock::new() }));
+        }
+    }
 }
 
 /// How many locks a page has at most, unless more than that have nearly the same hash.
@@ -39,7 +106,7 @@ struct Database {
 struct Page {
     /// How many bits of their hashes its locks have in common.
     bits: u32,
-    locks: Arc<Vec<(u64, Arc<TrackedLock>)>>,
+    locks: Arc<Vec<(u64, KeptLock)>>,
 }
 
 fn hash_of(key: &[u8]) -> u64 {
@@ -54,7 +121,7 @@ fn beginning(hash: u64, bits: u32) -> usize {
 impl Page {
     #[inline]
     fn position(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        self.locks.iter().position(|(known, tracked)| *known == hash && *tracked.lock.id.key == *key)
+        self.locks.iter().position(|(known, kept)| *known == hash && *kept.id().key == *key)
     }
 }
 
@@ -65,18 +132,13 @@ impl Database {
     }
 
     #[inline]
-    fn get(&self, key: &[u8]) -> Option<&TrackedLock> {
+    fn get(&self, key: &[u8]) -> Option<&KeptLock> {
         let hash = hash_of(key);
         let page = &self.pages[self.page(hash)?];
-        page.position(hash, key).map(|at| &*page.locks[at].1)
+        page.position(hash, key).map(|at| &page.locks[at].1)
     }
 
-    #[inline]
-    fn get_mut(&mut self, key: &[u8]) -> Option<&mut TrackedLock> {
-        Some(Arc::make_mut(self.entry(key)?))
-    }
-
-    fn entry(&mut self, key: &[u8]) -> Option<&mut Arc<TrackedLock>> {
+    fn entry(&mut self, key: &[u8]) -> Option<&mut KeptLock> {
         let hash = hash_of(key);
         let page = self.page(hash)?;
         let page = &mut self.pages[page];
@@ -85,7 +147,7 @@ impl Database {
     }
 
     /// Adds a lock that is not there yet.
-    fn insert(&mut self, key: &[u8], tracked: Arc<TrackedLock>) {
+    fn insert(&mut self, key: &[u8], kept: KeptLock) {
         let hash = hash_of(key);
         if self.pages.is_empty() {
             (self.pages, self.places) = (vec![Page::default()], vec![0]);
@@ -96,7 +158,7 @@ impl Database {
             let Some(half) = self.page(hash) else { return };
             page = half;
         }
-        Arc::make_mut(&mut self.pages[page].locks).push((hash, tracked));
+        Arc::make_mut(&mut self.pages[page].locks).push((hash, kept));
     }
 
     /// Divides a page by the next bit of its hashes, of which `hash` may be one.
@@ -128,24 +190,18 @@ impl Database {
         true
     }
 
-    fn values(&self) -> impl Iterator<Item = &TrackedLock> {
-        self.pages.iter().flat_map(|page| page.locks.iter()).map(|(_, tracked)| &**tracked)
+    fn values(&self) -> impl Iterator<Item = &KeptLock> {
+        self.pages.iter().flat_map(|page| page.locks.iter()).map(|(_, kept)| kept)
     }
 
     /// Keeps some locks. Returns how many.
-    fn retain(&mut self, is_kept: impl Fn(&Lock) -> bool) -> usize {
-        let kept: Vec<(u64, Arc<TrackedLock>)> = self
-            .pages
-            .iter()
-            .flat_map(|page| page.locks.iter())
-            .filter(|(_, tracked)| is_kept(&tracked.lock))
-            .cloned()
-            .collect();
+    fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) -> usize {
+        let kept: Vec<KeptLock> = self.values().filter(|kept| is_kept(kept)).cloned().collect();
         *self = Self::default();
         let count = kept.len();
-        for (_, tracked) in kept {
-            let key = Arc::clone(&tracked.lock.id.key);
-            self.insert(&key, tracked);
+        for kept in kept {
+            let id = Arc::clone(kept.id());
+            self.insert(&id.key, kept);
         }
         count
     }
@@ -160,6 +216,9 @@ pub struct LockTable {
     limit: usize,
     /// How many were ever added.
     added: u64,
+    /// The locks that were added or woken last, the latest at the end.
+    awake: VecDeque<Arc<LockId>>,
+    patterns: LinePatterns,
 }
 
 impl LockTable {
@@ -174,13 +233,17 @@ impl LockTable {
     #[inline]
     pub fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
         let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
-        locks.get(key).map(|tracked| &tracked.lock)
+        locks.get(key).map(|kept| &kept.tracked().lock)
     }
 
     #[inline]
     pub fn find_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut TrackedLock> {
-        let (_, locks) = self.databases.iter_mut().find(|(number, _)| *number == (server, db))?;
-        locks.get_mut(key)
+        let at = self.databases.iter().position(|(number, _)| *number == (server, db))?;
+        if let KeptLock::Resting(resting) = self.databases[at].1.get(key)? {
+            let id = Arc::clone(resting.lock.id());
+            self.note_awake(id);
+        }
+        self.databases[at].1.entry(key)?.wake()
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -192,10 +255,10 @@ impl LockTable {
     }
 
     /// Tracks a key again.
-    pub fn track_again(&mut self, tracked: Arc<TrackedLock>) {
-        let LockId { server, db, key } = &*tracked.lock.id;
+    pub fn track_again(&mut self, kept: KeptLock) {
+        let LockId { server, db, key } = &**kept.id();
         self.add(*server, *db, key);
-        self.put_back(tracked);
+        self.put_back(kept);
     }
 
     pub fn add(&mut self, server: u16, db: u32, key: &[u8]) {
@@ -209,11 +272,24 @@ impl LockTable {
         let key: Arc<[u8]> = key.into();
         let id = Arc::new(LockId { server, db, key: Arc::clone(&key) });
         self.added += 1;
-        let (links, rules) = (ProgramLinks::default(), RuleState::default());
-        let tracked = Arc::new(TrackedLock { lock: Lock::new(id, self.added), links, rules });
         if self.databases[at].1.get(&key).is_none() {
-            self.databases[at].1.insert(&key, tracked);
+            let tracked = Arc::new(TrackedLock::new(Arc::clone(&id), self.added));
+            self.databases[at].1.insert(&key, KeptLock::Awake(tracked));
             self.count += 1;
+        }
+        self.note_awake(id);
+    }
+
+    /// A lock was added or woken: puts the one to rest that was so longest ago.
+    fn note_awake(&mut self, id: Arc<LockId>) {
+        self.awake.push_back(id);
+        if self.awake.len() > MAX_AWAKE
+            && let Some(id) = self.awake.pop_front()
+        {
+            let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
+            if let Some(kept) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
+                kept.rest(&mut self.patterns);
+            }
         }
     }
 
@@ -227,39 +303,38 @@ impl LockTable {
 
     #[cold]
     fn forget_free(&mut self) {
-        self.retain(Lock::is_in_use);
+        // A lock at rest is held.
+        self.retain(|kept| kept.awake().is_none_or(Lock::is_in_use));
         if self.count >= MAX_LOCKS {
             // Holds whose holders were never told that they lost them may be more and more.
-            self.retain(|lock| lock.value.is_some());
+            self.retain(|kept| kept.awake().is_none_or(|lock| lock.value.is_some()));
         }
         self.limit = self.count * 2;
     }
 
-    fn retain(&mut self, is_kept: impl Fn(&Lock) -> bool) {
+    fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) {
         self.count = self.databases.iter_mut().map(|(_, locks)| locks.retain(&is_kept)).sum();
     }
 
     /// A copy with the locks that clients hold or wait for.
     pub fn active(&self) -> Self {
         let mut active = self.clone();
-        active.retain(is_active);
+        active.retain(|kept| is_active(&kept.seen().lock));
         active
     }
 
     /// The lock of a key as it is now, to be put back after a look at what would become of it.
-    pub fn shared(&self, id: &LockId) -> Option<Arc<TrackedLock>> {
+    pub fn kept(&self, id: &LockId) -> Option<KeptLock> {
         let (_, locks) = self.databases.iter().find(|(number, _)| *number == (id.server, id.db))?;
-        let hash = hash_of(&id.key);
-        let page = &locks.pages[locks.page(hash)?];
-        page.position(hash, &id.key).map(|at| Arc::clone(&page.locks[at].1))
+        locks.get(&id.key).cloned()
     }
 
     /// Puts a lock back.
-    pub fn put_back(&mut self, tracked: Arc<TrackedLock>) {
-        let id = Arc::clone(&tracked.lock.id);
+    pub fn put_back(&mut self, kept: KeptLock) {
+        let id = Arc::clone(kept.id());
         let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
         if let Some(entry) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
-            *entry = tracked;
+            *entry = kept;
         }
     }
 
@@ -271,7 +346,9 @@ impl LockTable {
             return;
         }
         let fetched = keys.filter_map(|(db, key)| {
-            let lock = self.find(server, db, key)?;
+            let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
+            let KeptLock::Awake(tracked) = locks.get(key)? else { return None };
+            let lock = &tracked.lock;
             let hold = lock.holds.first().map_or(0, |hold| hold.acquired.seq);
             let waiter = lock.waiters.last().map_or(0, |waiter| waiter.attempts);
             Some(hold ^ waiter ^ lock.times_taken)
@@ -288,8 +365,8 @@ impl LockTable {
     /// The ids of some locks, in order.
     pub fn ids(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
         let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
-        let meant = all.map(|tracked| &tracked.lock).filter(|lock| is_meant(lock));
-        let mut ids: Vec<_> = meant.map(|lock| Arc::clone(&lock.id)).collect();
+        let meant = all.filter(|kept| is_meant(&kept.seen().lock));
+        let mut ids: Vec<_> = meant.map(|kept| Arc::clone(kept.id())).collect();
         ids.sort();
         ids
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
+use super::advice::WATCHED_LATE;
 use super::audit_state::AuditState;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::code::{Code, Severity};
@@ -26,7 +27,7 @@ use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
 use crate::base::glob;
 use crate::powers::{EffectOrder, Outcome, RecordHeader, short_line};
-use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, LockEffect, Table, TransactionCommand};
 
 /// How many connections are known by their names.
 const MAX_PARTIES: usize = 8192;
@@ -456,8 +457,8 @@ impl LostUpdates {
     ) -> Option<Overwrite<'u>> {
         let client = self.parties.get(&(line.server, line.client))?;
         let read = match self.versions.read_by(id, moment.client) {
-            Some(read) => *read,
-            None => *self.read_of_program(id, &client.client)?,
+            Some(read) => read.clone(),
+            None => self.read_of_program(id, &client.client)?.clone(),
         };
         let times = (moment.at, moment.real);
         let (new, expires, dependence) = match used.access {
@@ -465,7 +466,9 @@ impl LostUpdates {
                 (NewValue::One(value), expires, read.value.dependence(value, times))
             }
             DataAccess::Add(elements) if read.use_ == ReadUse::Deleted => {
-                (NewValue::Elements, false, read.value.dependence_of_elements(elements))
+                let are_named = matches!(step.row.group, Group::Hash);
+                let new = NewValue::Elements { words: elements, are_named };
+                (new, false, read.value.dependence_of_elements(elements))
             }
             _ => return None,
         };
@@ -550,10 +553,10 @@ impl LostUpdates {
             (WriteKind::Value, NewValue::One(new)) if lost.value.is(new) => {
                 // The same number twice may be two steps of one each, and the same list have lost one element for two.
                 let is_seen = lost.basis.is_some_and(|basis| basis.dependence.is_seen());
-                (is_seen && overwrite.dependence.is_seen()).then_some(*lost)
+                (is_seen && overwrite.dependence.is_seen()).then(|| lost.clone())
             }
             (WriteKind::Value, NewValue::One(_)) if !lost.value.is_none() && lost.value.is_equal(&read.value) => None,
-            _ => Some(*lost),
+            _ => Some(lost.clone()),
         }
     }
 
@@ -669,26 +672,28 @@ impl LostUpdates {
         let read = &overwrite.read;
         if let Some(reader) = self.party(&read.moment) {
             let source = source_of(&read.moment, reader, read_line(read.command));
-            let told = match (read.value.is_none(), read.value.shown()) {
-                (true, _) => "found nothing there".to_owned(),
-                (false, Some(value)) if !value.contains("\r\n") => format!("read {value}"),
-                (false, _) => "read it".to_owned(),
-            };
-            evidence.push(source.shows(told));
+            evidence.push(source.shows(told_read(&read.value)));
         }
         if let Some(basis) = &lost.basis {
             let source = source_of(&basis.moment, other, read_line(basis.command));
-            evidence.push(source.shows("read it, too"));
+            let kept = self.versions.read_by(overwrite.id, other.client.id);
+            let kept =
+                kept.filter(|kept| (kept.moment.server, kept.moment.seq) == (basis.moment.server, basis.moment.seq));
+            evidence.push(source.shows(kept.map_or_else(|| "read it, too".to_owned(), |kept| told_read(&kept.value))));
         }
+        let is_same = matches!(overwrite.new, NewValue::One(new) if lost.value.is(new));
         let source = source_of(&lost.moment, other, short_line(&lost.words()));
-        evidence.push(source.shows("wrote it: this is lost"));
+        evidence.push(source.shows(if is_same { "wrote it" } else { "wrote it: this is lost" }));
         let source = AuditState::source_of(line, client);
         let from = match overwrite.dependence {
             Dependence::NothingRead => ", and had found nothing there",
             Dependence::Number | Dependence::Text | Dependence::Same => " from what it had read before",
             Dependence::Unseen | Dependence::Time => ", and had read it before",
         };
-        evidence.push(source.shows(format!("wrote it{from}")));
+        // A watch that had begun before the other write would have stopped it.
+        let watch = if overwrite.is_watched { WATCHED_LATE } else { "" };
+        let same = if is_same { "wrote the same" } else { "wrote it" };
+        evidence.push(source.shows(format!("{same}{from}{watch}")));
         let basis = match overwrite.dependence {
             Dependence::NothingRead => "it had found nothing there before",
             Dependence::Number | Dependence::Text | Dependence::Same => "it wrote from what it had read before",
@@ -698,12 +703,14 @@ impl LostUpdates {
             Some(reader) => format!(" (it had read it as {})", reader.client.display_name()),
             None => String::new(),
         };
-        let sentence = format!(
-            "{} overwrote what {} had written to {what} in between, which is lost: {basis}{over}{why}",
-            client.display_name(),
-            other.client.display_name(),
-        );
-        (sentence, evidence)
+        let (one, two) = (client.display_name(), other.client.display_name());
+        let sentence = match is_same {
+            true => {
+                format!("{one} wrote the same to {what} as {two} had in between, so that one of two changes is lost")
+            }
+            false => format!("{one} overwrote what {two} had written to {what} in between, which is lost"),
+        };
+        (format!("{sentence}: {basis}{watch}{over}{why}"), evidence)
     }
 
     // ---- what waits
@@ -721,6 +728,15 @@ impl LostUpdates {
                 false => self.awaited.push(awaited),
             }
         }
+    }
+}
+
+/// What a client was told by its read.
+fn told_read(value: &KeptValue) -> String {
+    match (value.is_none(), value.shown()) {
+        (true, _) => "found nothing there".to_owned(),
+        (false, Some(value)) if !value.contains("\r\n") => format!("read {value}"),
+        (false, _) => "read it".to_owned(),
     }
 }
 

@@ -9,9 +9,9 @@
 //! 4. What is known: `timestamp`, `client_identity`, `guarded_work`, `lock_reason`, `lock`, `client_state`, `program_links`, `timeline`.
 //! 5. What happens to a lock, and what a rule is given: `lock_event`, `rule_context`.
 //! 6. The [`rules`], each with a state of its own beside the lock.
-//! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `lock_table`, `shelved_locks`, `audit_state`.
-//! 8. Data: `data_use`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
-//! 9. The auditor: `watched_keys`, `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
+//! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `resting_lock`, `lock_table`, `shelved_locks`, `audit_state`.
+//! 8. Data: `data_use`, `document`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
+//! 9. The auditor: `watched_keys`, `key_transfer`, `work_after_loss`, `occupancy`, `occupancy_commands`, `claims`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
@@ -24,6 +24,7 @@ mod audit_failure;
 mod audit_state;
 mod auditor;
 mod carried_holds;
+mod claims;
 mod client_identity;
 mod client_process;
 mod client_state;
@@ -34,6 +35,7 @@ mod cross_slot;
 mod data_use;
 mod deadlines;
 mod declared_locks;
+mod document;
 #[cfg(test)]
 mod documented_limits;
 mod effect;
@@ -80,6 +82,7 @@ mod queued_commands;
 mod record_merge;
 pub mod render;
 mod reply_value;
+mod resting_lock;
 mod rule_context;
 mod rules;
 mod scope;
@@ -97,6 +100,7 @@ pub use auditor::Auditor;
 pub use client_identity::ClientIdentity;
 pub use client_process::ClientProcess;
 pub use code::{Code, Severity};
+pub(crate) use data_use::{DataAccess, DataUse, tell_uses};
 pub(crate) use explanation::{Doubts, groups, notation};
 pub use finding::{Evidence, Finding, JournalRef};
 pub(crate) use finding_groups::grouped;
@@ -116,6 +120,7 @@ pub use lock::{HoldEnd, HoldStatus, LockId};
 pub use lock_explanation::{LockExplanation, LockSign};
 #[cfg(feature = "internals")]
 pub use lock_reason::LockReason;
+pub(crate) use missing_replies::keys_of;
 pub use render::describe_findings;
 pub use rules::class_of;
 pub use scope::Scope;

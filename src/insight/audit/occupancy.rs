@@ -291,6 +291,7 @@ impl Occupancy {
 
     /// A client removes a member.
     pub fn leave(&mut self, act: &mut Act<'_>, place: &[u8], was_there: bool) {
+        let seen = self.last_look(act, Some(place)).filter(|look| look.count > 0).map(|look| look.source.clone());
         self.looks.retain(|look| !act.is_mine(&look.client));
         let told =
             self.told_place.take().filter(|(client, told, at)| act.is_mine(client) && **told == *place && *at > 0);
@@ -304,7 +305,7 @@ impl Occupancy {
         match own {
             Some(own) if own.gone.is_none() => {}
             Some(own) if !was_there => self.come_back(act, &own),
-            own if was_there => self.remove_other(act, place, own.as_ref()),
+            own if was_there => self.remove_other(act, place, (own.as_ref(), seen)),
             _ => {}
         }
         if self.present().next().is_none() {
@@ -327,8 +328,9 @@ impl Occupancy {
         act.report(Code::BlindDelete, sentence, evidence);
     }
 
-    /// A client gives back what another one has. `own` is what it had itself, and lost.
-    fn remove_other(&mut self, act: &mut Act<'_>, place: &[u8], own: Option<&Occupant>) {
+    /// A client gives back what another one has. `own` is what it had itself, and lost; `seen` is the command that had shown it
+    /// who was there.
+    fn remove_other(&mut self, act: &mut Act<'_>, place: &[u8], (own, seen): (Option<&Occupant>, Option<JournalRef>)) {
         let refusals = &self.refusals;
         let Some(other) = self.occupants.iter_mut().find(|other| *other.place == *place && other.gone.is_none()) else {
             return;
@@ -356,7 +358,13 @@ impl Occupancy {
                 ),
                 refusal.source.shows("was refused"),
             )),
-            (None, None) => None,
+            (None, None) => seen.filter(|seen| seen.place < other.taken.place).map(|seen| {
+                let sentence = format!(
+                    "removed from {{key}} what it had seen there, when {holder} had taken it in between: another one can come in \
+                     beside it"
+                );
+                (Code::BlindDelete, sentence, seen.shows("saw who was there"))
+            }),
         };
         other.gone = Some(Gone::Removed(act.source.clone(), mistake.is_some()));
         if let Some((code, sentence, proof)) = mistake {

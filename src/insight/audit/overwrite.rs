@@ -2,8 +2,9 @@
 
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::code::Severity;
+use super::document::Conflict;
 use super::intended_locks::IntendedLocks;
-use super::kept_value::{Conflict, Dependence};
+use super::kept_value::Dependence;
 use super::key_versions::{KeptRead, KeptWrite, PartId, WriteKind};
 
 /// A write that another one may have been lost by.
@@ -29,8 +30,11 @@ pub struct Overwrite<'a> {
 #[derive(Clone, Copy)]
 pub enum NewValue<'a> {
     One(&'a [u8]),
-    /// The elements of a list, a set or a sorted set.
-    Elements,
+    /// The elements of a list, a set or a sorted set, or the names and values of a hash.
+    Elements {
+        words: &'a [&'a [u8]],
+        are_named: bool,
+    },
 }
 
 /// What speaks for a mistake, and what against it.
@@ -48,7 +52,11 @@ pub struct Signs {
     is_computed: bool,
     /// One of two changes is gone for certain.
     is_undone: bool,
+    /// What one of the two has changed is not in what the other one has made of the same value.
+    is_change_lost: bool,
     is_seen: bool,
+    /// Both have made a document where nothing was, and one of them lacks what the other one had put there.
+    is_first_lost: bool,
     /// The client has read it over the same connection.
     has_read: bool,
     is_same_process: bool,
@@ -75,8 +83,18 @@ impl Overwrite<'_> {
         let are_two = is_stranger || same == SameProgram::Unknown && is_other_computed;
         let is_same_value = matches!(self.new, NewValue::One(new) if lost.value.is(new));
         let is_computed = is_seen && is_other_update && are_two && has_read && !self.expires;
+        // Two tasks of one program that both read it over connections of their own. Whoever goes on counting from what it has
+        // written over another connection comes further, and has in its text what it has put there.
+        let comes_further = match (self.new, lost.basis.is_some()) {
+            (NewValue::One(new), true) => self.read.value.goes_on_from(&lost.value, new),
+            (NewValue::Elements { .. }, true) => false,
+            (_, false) => true,
+        };
+        let are_tasks = same == SameProgram::Unknown && is_other_computed && !comes_further;
         let conflict = match self.new {
-            NewValue::Elements => Conflict::Undone,
+            NewValue::Elements { words, are_named } => {
+                self.read.value.conflict_of_elements((&lost.words(), lost.is_whole()), words, are_named)
+            }
             NewValue::One(b"0") => Conflict::Replaced,
             NewValue::One(_) if lost.kind == WriteKind::Update => Conflict::Undone,
             NewValue::One(new) => self.read.value.conflict(&lost.value, new),
@@ -91,11 +109,15 @@ impl Overwrite<'_> {
             is_same_value,
             is_computed,
             is_undone: is_computed
-                && is_stranger
+                && (is_stranger || are_tasks)
                 && !is_same_value
                 && !self.is_set_blindly
-                && conflict == Conflict::Undone,
+                && matches!(conflict, Conflict::Undone | Conflict::Counted),
+            is_change_lost: conflict == Conflict::Undone,
             is_seen,
+            is_first_lost: self.dependence == Dependence::NothingRead
+                && !self.expires
+                && matches!(self.new, NewValue::One(new) if lost.value.is_lost_in(new)),
             has_read,
             is_same_process: reader.is_some_and(|reader| reader.is_same_process(client)),
         }
@@ -127,9 +149,11 @@ impl Signs {
         match () {
             () if self.dependence == Dependence::Time || is_cache => false,
             () if self.is_same_value && self.dependence != Dependence::Number => false,
+            // Whoever finds a page stale makes it anew: both have the same place in mind, and neither counts on the other.
+            () if locks.is_broken() && self.expires && !self.is_change_lost => false,
             () if locks.is_broken() => {
                 self.is_seen && is_certain && (self.is_stranger || self.is_other_update)
-                    || self.is_stranger && self.has_other_read && locks.covers_read()
+                    || self.is_stranger && self.has_other_read && (locks.covers_read() || self.is_first_lost)
             }
             () if locks.is_ignored() => {
                 self.is_computed

@@ -417,7 +417,7 @@ impl Presumed {
         }
         let reason = match () {
             () if self.guarded.is_shared() => return,
-            () if self.guarded.is_broken() => PresumedReason::Broken,
+            () if self.guarded.is_broken(!self.pending.is_empty()) => PresumedReason::Broken,
             () if self.guarded.is_of_use() && is_named_lock(&self.id.key) => PresumedReason::Named,
             () if self.guarded.is_semaphore() => PresumedReason::Semaphore,
             () => return,

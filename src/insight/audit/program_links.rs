@@ -16,15 +16,32 @@ pub struct ProgramLinks {
     pub is_pooled: bool,
     /// The last command that deleted or overwrote the lock and was certainly not of the holder's program.
     foreign_command: Option<u64>,
+    /// The connection that released the lock last by comparing its token.
+    comparing: Option<(u16, u64)>,
 }
 
 impl ProgramLinks {
+    /// Whether nothing was seen.
+    pub fn is_initial(&self) -> bool {
+        let Self { is_pooled, foreign_command, comparing } = self;
+        !is_pooled && foreign_command.is_none() && comparing.is_none()
+    }
+
     pub fn note_foreign(&mut self, source: &JournalRef) {
         self.foreign_command = Some(source.seq);
     }
 
     pub fn is_foreign(&self, source: &JournalRef) -> bool {
         self.foreign_command == Some(source.seq)
+    }
+
+    pub fn note_comparing(&mut self, client: &ClientIdentity) {
+        self.comparing = Some((client.server, client.id));
+    }
+
+    /// Whether a connection has released the lock by comparing its token, and no other one has since.
+    pub fn is_comparing(&self, client: &ClientIdentity) -> bool {
+        self.comparing == Some((client.server, client.id))
     }
 }
 

@@ -2,31 +2,55 @@
 //! may show that it is a lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use super::lock_table::TrackedLock;
+use super::lock_table::KeptLock;
 
 /// How many keys are kept. A key that is taken once, by a name of its own, is never taken again.
 const MAX_SHELVED: usize = 128;
+/// How many keys are remembered that clients wrote beside others.
+const MAX_BESIDE: usize = 256;
 
 /// The last of them.
 #[derive(Clone, Default)]
 pub struct ShelvedLocks {
-    locks: VecDeque<Arc<TrackedLock>>,
+    locks: VecDeque<KeptLock>,
+    /// The hashes of a family of keys and of a key that a client wrote although it had seen that another one has a key of that
+    /// family.
+    beside: VecDeque<(u64, u64)>,
 }
 
 impl ShelvedLocks {
-    pub fn put(&mut self, tracked: Arc<TrackedLock>) {
+    pub fn put(&mut self, kept: KeptLock) {
         if self.locks.len() >= MAX_SHELVED {
             self.locks.pop_front();
         }
-        self.locks.push_back(tracked);
+        self.locks.push_back(kept);
+    }
+
+    /// A client has written a key although another one has a key of this family.
+    pub fn note_beside(&mut self, family: u64, key: u64) {
+        if self.beside.contains(&(family, key)) {
+            return;
+        }
+        if self.beside.len() >= MAX_BESIDE {
+            self.beside.pop_front();
+        }
+        self.beside.push_back((family, key));
+    }
+
+    pub fn is_anything_beside(&self) -> bool {
+        !self.beside.is_empty()
+    }
+
+    /// The keys that a family does not guard.
+    pub fn beside(&self, family: u64) -> impl Iterator<Item = u64> + '_ {
+        self.beside.iter().filter(move |(other, _)| *other == family).map(|(_, key)| *key)
     }
 
     /// Takes a key back that is taken again.
-    pub fn take(&mut self, server: u16, db: u32, key: &[u8]) -> Option<Arc<TrackedLock>> {
-        let is_it = |tracked: &Arc<TrackedLock>| {
-            let id = &tracked.lock.id;
+    pub fn take(&mut self, server: u16, db: u32, key: &[u8]) -> Option<KeptLock> {
+        let is_it = |kept: &KeptLock| {
+            let id = kept.id();
             *id.key == *key && (id.server, id.db) == (server, db)
         };
         let at = self.locks.iter().position(is_it)?;
@@ -34,6 +58,6 @@ impl ShelvedLocks {
     }
 
     pub fn forget(&mut self, server: u16) {
-        self.locks.retain(|tracked| tracked.lock.id.server != server);
+        self.locks.retain(|kept| kept.id().server != server);
     }
 }

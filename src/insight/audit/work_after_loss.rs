@@ -5,14 +5,16 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::audit_state::AuditState;
-use super::client_identity::ClientIdentity;
+use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, KeyAccess};
 use super::effect::LockShape;
 use super::guarded_work::hash_of;
 use super::journal_line::JournalLine;
+use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
-use super::lock_table::TrackedLock;
-use super::missing_replies::accessed_keys;
+use super::missing_replies::{accessed_keys, keys_of};
+use super::reply_value::ReplyValue;
+use super::resting_lock::TrackedLock;
 use crate::powers::EffectOrder;
 use crate::spec::{CommandKind, Table, TransactionCommand};
 
@@ -21,6 +23,9 @@ use crate::spec::{CommandKind, Table, TransactionCommand};
 pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
     if state.clients.is_empty() {
         return;
+    }
+    if let Some(id) = state.clients.get(&(line.server, line.client)).and_then(|client| client.found_taken().cloned()) {
+        note_beside(state, line, &id, commands);
     }
     if let Some(worker) = worker_of(state, line) {
         note_accesses(state, line, worker, commands);
@@ -44,19 +49,45 @@ fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
     only.or(client.is_at_work().then_some(own))
 }
 
+/// A client that has seen that another program has a key writes other keys all the same: the key does not guard those.
+fn note_beside(state: &mut AuditState, line: &JournalLine<'_>, id: &LockId, commands: &Table) {
+    let is_meant = |lock: &Lock| lock.guarded.is_some() && !lock.is_known();
+    let Some(holder) = state.locks.get(id).filter(|lock| is_meant(lock)).and_then(Lock::holder) else { return };
+    if holder.client.same_program(&state.client_of(line)) != SameProgram::No {
+        return;
+    }
+    let (keys, writes) = accessed_keys(commands, &line.words);
+    let written: SmallVec<[u64; 2]> = match writes {
+        true => keys.into_iter().filter(|key| **key != *id.key).map(|key| hash_of(line.db, key)).collect(),
+        false => return,
+    };
+    let Some(guarded) = state.locks.get_mut(id).and_then(|tracked| tracked.lock.guarded.as_mut()) else { return };
+    let new: SmallVec<[u64; 2]> = written.into_iter().filter(|key| guarded.write_beside(*key)).collect();
+    for key in new {
+        state.shelved.note_beside(family_of(id), key);
+    }
+}
+
+/// The hash of the keys that differ from this one in numbers and random parts alone: what is no lock is none under another number.
+fn family_of(id: &LockId) -> u64 {
+    hash_of(id.db, &key_glob(&id.key))
+}
+
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
     // What a script writes after it has looked at something, it writes on that condition.
     let kind = kind_of(line, commands);
     let is_script = matches!(kind, Some(CommandKind::Script(_)));
     let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
-    let mut has_looked = false;
+    let (mut has_looked, mut has_seen_lock, mut has_written) = (false, false, false);
     let mut note = |db: u32, words: &[&[u8]]| {
         let (keys, writes) = accessed_keys(commands, words);
         for key in keys {
             has_looked |= is_script && !writes;
             if state.may_be_lock(line.server, db, key) {
+                has_seen_lock |= !writes;
                 continue;
             }
+            has_written |= writes;
             let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, db, key));
             let Some(client) = state.clients.get_mut(&worker) else { return };
             (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
@@ -88,6 +119,17 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
         true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
         false => note(line.db, &line.words),
     }
+    // It was to write if nobody else had, or if the lock was still the client's.
+    let is_script_refused = || is_script && has_seen_lock && !has_written && is_given_data(state, line, commands);
+    let is_refused = is_exec && matches!(ReplyValue::of(line.reply), ReplyValue::Null) || is_script_refused();
+    if is_refused {
+        note_conditional(state, line, worker);
+    }
+}
+
+/// Whether a script is given other keys than locks.
+fn is_given_data(state: &AuditState, line: &JournalLine<'_>, commands: &Table) -> bool {
+    keys_of(commands, &line.words).into_iter().any(|key| !state.may_be_lock(line.server, line.db, key))
 }
 
 fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
@@ -107,7 +149,13 @@ fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[
         let Some(TrackedLock { lock, .. }) = state.locks.get_mut(&id) else { continue };
         let Some(hold) = lock.hold_of(&client).or(lock.past_hold_of(&client).map(|past| &past.hold)) else { continue };
         let (value, from) = (hash_of(0, &hold.token), hold.acquired.place);
+        let is_new = lock.guarded.is_none();
         let guarded = lock.guarded.get_or_insert_default();
+        if is_new && state.shelved.is_anything_beside() {
+            state.shelved.beside(family_of(&id)).for_each(|key| {
+                guarded.write_beside(key);
+            });
+        }
         guarded.stay(&client, (0, value), from);
         guarded.write(&client, hash_of(db, key), line.place);
         if guarded.is_guard() {

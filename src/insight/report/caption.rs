@@ -29,7 +29,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::TokenReused => "same token twice",
         Code::TokenConstant => "always the same token",
         Code::TokenGuessable => "token can be guessed",
-        Code::HeldAtDisconnect => "gone with the lock",
+        Code::HeldAtDisconnect => "disconnects with the lock",
         Code::Leaked => "never released",
         Code::RenewalStopped => "renewal stopped",
         Code::RenewalNeverStops => "renewed for ever",

@@ -3,6 +3,7 @@
 
 mod caption;
 mod columns;
+mod data_values;
 mod page;
 mod readable;
 mod report_data;

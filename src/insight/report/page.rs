@@ -9,6 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::caption::caption;
+use super::data_values::{Act, ValueUse, culprit_of};
 use super::readable::{clipped, line, readable, reply, visible};
 use super::report_data::{AxisPoint, ClientSpan, KeyPresence, Moment, PlacedFinding, ReportData, seq_of, times_of};
 use crate::insight::audit::{Doubts, HoldEnd, Severity, SpanKind, key_glob};
@@ -17,7 +18,9 @@ use crate::powers::{Child, Entry, Item, Outcome};
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 const MODEL: &str = include_str!("page/model.js");
+const STORY: &str = include_str!("page/story.js");
 const DRAWING: &str = include_str!("page/drawing.js");
+const RULER: &str = include_str!("page/ruler.js");
 const SCRIPT: &str = include_str!("page/script.js");
 
 /// How many of the commands that EXEC or a script ran are shown.
@@ -36,6 +39,8 @@ struct Data<'a> {
     stretches: Vec<StretchData<'a>>,
     stays: Vec<StayData>,
     findings: Vec<FindingData<'a>>,
+    values: Vec<ValueData<'a>>,
+    uses: Vec<UseData<'a>>,
     /// What each code means, in Markdown.
     codes: BTreeMap<&'static str, &'static str>,
 }
@@ -60,6 +65,25 @@ struct LockData<'a> {
     worst: Option<&'static str>,
 }
 
+/// A key with data of which something is lost.
+#[derive(Serialize)]
+struct ValueData<'a> {
+    server: u16,
+    db: u32,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct UseData<'a> {
+    data: usize,
+    moment: usize,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    part: &'a str,
+    act: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+}
+
 /// One line of a journal. Default values are left out.
 #[derive(Default, Serialize)]
 struct MomentData {
@@ -76,6 +100,9 @@ struct MomentData {
     node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
+    /// What it did to a key that is no lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    act: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<usize>,
     line: String,
@@ -140,6 +167,7 @@ struct FindingData<'a> {
     db: u32,
     key: String,
     lock: Option<usize>,
+    culprit: Option<usize>,
     spot: Three,
     mark: Option<String>,
     allowed: Option<&'a str>,
@@ -164,7 +192,7 @@ pub fn html(data: &ReportData<'_>) -> String {
         .replace('&', "\\u0026")
         .replace('\u{2028}', "\\u2028")
         .replace('\u{2029}', "\\u2029");
-    let script = format!("'use strict';\n{MODEL}{DRAWING}{SCRIPT}");
+    let script = format!("'use strict';\n{MODEL}{STORY}{DRAWING}{RULER}{SCRIPT}");
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
         hash_of(&script),
@@ -212,10 +240,17 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
                 worst: lock.worst.map(Severity::name),
             })
             .collect(),
-        moments: data.moments.iter().map(moment).collect(),
+        moments: data.moments.iter().zip(&data.values.acts).map(|(line, act)| moment(line, *act)).collect(),
         stretches: data.stretches.iter().map(stretch).collect(),
         stays: data.stays.iter().map(stay).collect(),
-        findings: data.found.iter().map(finding).collect(),
+        findings: data.found.iter().map(|found| finding(found, culprit_of(found, &data.clients))).collect(),
+        values: data
+            .values
+            .data
+            .iter()
+            .map(|data| ValueData { server: data.server, db: data.db, name: &data.name })
+            .collect(),
+        uses: data.values.uses.iter().map(value_use).collect(),
         codes: data
             .found
             .iter()
@@ -225,7 +260,17 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
     }
 }
 
-fn moment(moment: &Moment<'_>) -> MomentData {
+fn value_use(used: &ValueUse) -> UseData<'_> {
+    UseData {
+        data: used.data,
+        moment: used.moment,
+        part: &used.part,
+        act: used.act.name(),
+        value: used.value.as_deref(),
+    }
+}
+
+fn moment(moment: &Moment<'_>, act: Option<Act>) -> MomentData {
     let (at, real) = times_of(moment.item);
     let common = MomentData {
         server: moment.server,
@@ -233,6 +278,7 @@ fn moment(moment: &Moment<'_>) -> MomentData {
         at,
         real,
         client: moment.client,
+        act: act.filter(|_| moment.lock.is_none()).map(Act::name),
         ..MomentData::default()
     };
     match moment.item {
@@ -316,7 +362,7 @@ fn stay(stay: &KeyPresence) -> StayData {
     }
 }
 
-fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
+fn finding<'a>(found: &'a PlacedFinding<'a>, culprit: Option<usize>) -> FindingData<'a> {
     let finding = found.finding;
     let Doubts { question, ask, deny } = finding.doubts();
     FindingData {
@@ -337,6 +383,7 @@ fn finding<'a>(found: &'a PlacedFinding<'a>) -> FindingData<'a> {
         db: finding.db,
         key: readable(&finding.key),
         lock: found.lock,
+        culprit,
         spot: three(found.spot),
         mark: finding.mark.as_deref().map(visible),
         allowed: finding.allowed.as_deref(),
@@ -402,6 +449,9 @@ mod tests {
         for name in ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"] {
             assert_eq!(PAGE.matches(name).count(), 1, "{name}");
         }
-        assert!(![MODEL, DRAWING, SCRIPT].concat().contains("innerHTML"), "nothing of a journal is taken for HTML");
+        assert!(
+            ![MODEL, STORY, DRAWING, RULER, SCRIPT].concat().contains("innerHTML"),
+            "nothing of a journal is taken for HTML"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Journals;
+use super::data_values::DataValues;
 use super::readable::{readable, visible};
 use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
@@ -170,6 +171,7 @@ pub struct ReportData<'a> {
     pub stays: Vec<KeyPresence>,
     /// By harm, and then by time.
     pub found: Vec<PlacedFinding<'a>>,
+    pub values: DataValues,
     /// The number of commands in the journals, and of the moments, locks and findings that were left out.
     pub commands: usize,
     pub moments_left_out: usize,
@@ -227,6 +229,7 @@ impl<'a> ReportData<'a> {
             stretches: Vec::new(),
             stays: Vec::new(),
             found: Vec::new(),
+            values: DataValues { data: Vec::new(), uses: Vec::new(), acts: Vec::new() },
             commands,
             moments_left_out,
             locks_left_out,
@@ -248,6 +251,7 @@ impl<'a> ReportData<'a> {
             }
         }
         data.note_unnoticed(&done);
+        data.values = DataValues::of(&data.moments, &data.found, auditor.commands());
         data
     }
 

@@ -169,6 +169,120 @@ pub fn failover() -> Journals {
     vec![(1, items)]
 }
 
+/// Two programs with a connection for locks and one for data each, which give their lock up before they write: the change of
+/// one is lost. The line of a client is its number, when it sent it in milliseconds, the command, and the reply.
+pub fn given_up_early() -> Journals {
+    told(&[
+        (1, 0, "SET cursor 1000", "+OK"),
+        (2, 900, "SET export:lock a1b2c3d4e5f6a7b8 NX EX 30", "+OK"),
+        (3, 901, "GET cursor", "$4\r\n1000"),
+        (2, 902, "DEL export:lock", ":1"),
+        (4, 910, "SET export:lock 8b7a6f5e4d3c2b1a NX EX 30", "+OK"),
+        (5, 911, "GET cursor", "$4\r\n1000"),
+        (4, 912, "DEL export:lock", ":1"),
+        (5, 913, "SET cursor 1005", "+OK"),
+        (3, 920, "SET cursor 1010", "+OK"),
+        (1, 930, "GET cursor", "$4\r\n1010"),
+    ])
+}
+
+/// Two programs read a key, watch it only then, and write the same.
+pub fn watched_late() -> Journals {
+    told(&[
+        (1, 0, "SET free seat-A1,seat-A2,seat-A3", "+OK"),
+        (2, 5, "GET free", "$23\r\nseat-A1,seat-A2,seat-A3"),
+        (4, 6, "GET free", "$23\r\nseat-A1,seat-A2,seat-A3"),
+        (2, 7, "WATCH free", "+OK"),
+        (2, 8, "MULTI", "+OK"),
+        (2, 9, "SET free seat-A2,seat-A3", "+QUEUED"),
+        (2, 10, "EXEC", "*1\r\n+OK"),
+        (4, 11, "WATCH free", "+OK"),
+        (4, 12, "MULTI", "+OK"),
+        (4, 13, "SET free seat-A2,seat-A3", "+QUEUED"),
+        (4, 14, "EXEC", "*1\r\n+OK"),
+    ])
+}
+
+/// Somebody deletes a lock by hand, and a second program comes in: its change is lost.
+pub fn unlocked_by_hand() -> Journals {
+    told(&[
+        (1, 0, "SET rows 0", "+OK"),
+        (2, 1, "SET migration:lock a1b2c3d4e5f6a7b8 NX PX 60000", "+OK"),
+        (2, 2, "GET rows", "$1\r\n0"),
+        (6, 10, "DEL migration:lock", ":1"),
+        (4, 20, "SET migration:lock 8b7a6f5e4d3c2b1a NX PX 60000", "+OK"),
+        (4, 21, "GET rows", "$1\r\n0"),
+        (4, 22, "SET rows 30", "+OK"),
+        (2, 30, "SET rows 400", "+OK"),
+    ])
+}
+
+/// A lock expires during the work, and what somebody else has written meanwhile is lost.
+pub fn written_late() -> Journals {
+    told(&[
+        (1, 0, "SET rows 0", "+OK"),
+        (2, 1, "SET migration:lock a1b2c3d4e5f6a7b8 NX PX 100", "+OK"),
+        (2, 2, "GET rows", "$1\r\n0"),
+        (4, 150, "SET migration:lock 8b7a6f5e4d3c2b1a NX PX 60000", "+OK"),
+        (4, 151, "GET rows", "$1\r\n0"),
+        (4, 152, "SET rows 30", "+OK"),
+        (2, 200, "SET rows 400", "+OK"),
+    ])
+}
+
+/// Two programs write what they have computed from one read, in a recording that has hashes in place of values.
+pub fn hashed() -> Journals {
+    told(&[
+        (2, 1, "GET rows", "$18\r\nh:00112233445566aa"),
+        (4, 2, "GET rows", "$18\r\nh:00112233445566aa"),
+        (4, 3, "SET rows h:00112233445566bb", "+OK"),
+        (2, 4, "SET rows h:00112233445566cc", "+OK"),
+    ])
+}
+
+/// Two programs count who is in a sorted set, and then add themselves.
+pub fn counted_then_added() -> Journals {
+    told(&[
+        (2, 1, "ZCARD room", ":0"),
+        (4, 2, "ZCARD room", ":0"),
+        (2, 3, "ZADD room 1 member-north", ":1"),
+        (4, 4, "ZADD room 2 member-south", ":1"),
+        (2, 9, "ZREM room member-north", ":1"),
+        (4, 10, "ZREM room member-south", ":1"),
+    ])
+}
+
+/// A journal of programs: clients 2 and 3 are `worker.py north`, 4 and 5 `worker.py south`, 6 is redis-cli.
+fn told(lines: &[(u64, u64, &str, &str)]) -> Journals {
+    let programs =
+        ["python setup.py", "python worker.py north", "python worker.py south", "redis-cli DEL migration:lock"];
+    let mut items = Vec::new();
+    let mut queued: Vec<(u64, Vec<&str>)> = Vec::new();
+    let mut text = String::new();
+    for (seq, (client, at, command, raw)) in lines.iter().enumerate() {
+        let words: Vec<&str> = command.split(' ').collect();
+        let process = usize::try_from(client / 2).expect("a small number");
+        let time = 1_700_000_000_000_000 + at * 1000;
+        let is_exec = words[0] == "EXEC";
+        let children: Vec<_> = queued
+            .extract_if(.., |(of, _)| is_exec && of == client)
+            .map(|(_, words)| serde_json::json!({ "db": 0, "command": words, "raw": "+OK\r\n" }))
+            .collect();
+        if *raw == "+QUEUED" {
+            queued.push((*client, words.clone()));
+        }
+        let line = serde_json::json!({
+            "seq": seq + 1, "time_us": time, "client": client, "address": format!("127.0.0.1:{}", 5000 + client),
+            "pid": 100 + process, "program": programs[process], "process_started_us": 1_699_999_000_000_000_u64, "parent_pid": 1,
+            "command": words, "raw": format!("{raw}\r\n"), "children": children,
+            "outcome": if *raw == "+QUEUED" { "queued" } else { "answered" },
+        });
+        text.push_str(&format!("{line}\n"));
+    }
+    read_journal(text.as_bytes(), |item| items.push(item)).expect("lines of a journal");
+    vec![(1, items)]
+}
+
 /// A server whose clock stands at a time that is the same in every run, and which keeps a journal.
 fn stage() -> Server {
     let server = spawn_frozen();

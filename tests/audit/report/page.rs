@@ -1,9 +1,12 @@
 //! The report's page in a real browser.
 
-use redouble::internals::report_html;
+use redouble::internals::{Scope, audit, auditor, command_table, report_html};
 
 use super::browser::Page;
-use super::journals::{Journals, audited, audited_by_all, crowded, hostile, long, race};
+use super::journals::{
+    Journals, audited, audited_by_all, counted_then_added, crowded, given_up_early, hashed, hostile, long, race,
+    unlocked_by_hand, watched_late, written_late,
+};
 
 const WIDE: (u32, u32) = (1400, 900);
 
@@ -37,7 +40,7 @@ fn the_race_is_told_by_the_picture() {
     assert_eq!(page.number("report.drawn.captions"), 1.0);
     assert_eq!(page.number("report.state.finding"), 0.0);
     assert_eq!(page.number("document.querySelectorAll('.step').length"), 3.0);
-    assert_eq!(page.text("report.caption(0)"), "C1 and C2 both hold");
+    assert_eq!(page.text("report.caption(0)"), "C2 holds, C1 still believes it");
     assert!(page.picture("race") > 20_000, "an empty picture");
     page.assert_quiet();
 }
@@ -232,11 +235,10 @@ const MISPLACED: &str = r#"(() => {
     if (left < gutter || right > width + 1) wrong.push(`label ${text} from ${left} to ${right}`);
   }
   for (const row of report.rows().filter(({ names }) => names)) {
-    const { name, process, id } = report.data.clients[row.client];
     const whole = row.names.join('').replaceAll(' ', '');
-    if (!whole.startsWith((name || process || `client ${id}`).replaceAll(' ', ''))) wrong.push(`name ${whole}`);
+    if (whole !== report.title(row.client).replaceAll(' ', '')) wrong.push(`name ${whole}`);
   }
-  const [top, bottom] = [document.getElementById('stage').scrollTop, document.getElementById('stage').clientHeight];
+  const [top, bottom] = [document.getElementById('stage').scrollTop / report.scale(), report.size().height];
   const shown = new Set(flags.flatMap(({ numbers }) => numbers));
   for (const row of report.rows().filter(({ type, y }) => type === 'captions' && y > top && y + 120 < top + bottom)) {
     for (const number of row.found) {
@@ -276,7 +278,7 @@ fn what_did_most_harm_is_open_and_says_what_to_do_and_how_to_deny_it() {
     let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
     assert_eq!(page.number("report.state.finding"), 0.0);
     let told = page.text("document.querySelector('.more').textContent");
-    assert!(told.starts_with("Instead: ") && told.contains("--not-locks") && told.contains("explain --key"), "{told}");
+    assert!(told.contains("Instead: ") && told.contains("--not-locks") && told.contains("explain --key"), "{told}");
     // What a finding means stands in the page itself.
     let explained = page.text("document.querySelector('.more details').textContent");
     assert!(explained.contains("Seen when"), "{explained}");
@@ -288,5 +290,130 @@ fn what_did_most_harm_is_open_and_says_what_to_do_and_how_to_deny_it() {
     page.ask("[...document.querySelectorAll('.more:not([hidden]) .link')].at(-1).click()");
     assert_ne!(page.number("report.data.findings[report.state.finding].first"), page.number("report.state.finding"));
     assert_eq!(page.text("location.hash"), page.text("`#finding-${report.state.finding + 1}`"));
+    page.assert_quiet();
+}
+
+/// The values of a row, each with `!` behind it if it was lost.
+const VALUES: &str = "report.rows().find(({ type }) => type === 'value').spans
+    .map(({ value, isLost }) => `${value}${isLost ? '!' : ''}`).join(' ')";
+const STEPS: &str = "[...document.querySelectorAll('.more:not([hidden]) .step > span:nth-child(2)')].map((step) => step.textContent).join('; ')";
+
+#[test]
+fn a_reader_sees_which_value_was_lost_and_when_and_that_the_lock_was_given_up_before_the_write() {
+    let journals = given_up_early();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    assert_eq!(
+        page.text("report.headline(0)"),
+        "worker.py north, client 3 wrote `1010` to `cursor` at +920.0 ms over the `1005` of worker.py south, client 5 (+913.0 ms), \
+         which is lost"
+    );
+    assert_eq!(
+        page.text("report.caption(0)"),
+        "worker.py north, client 3 wrote 1010 over the 1005 of worker.py south, client 5"
+    );
+    assert_eq!(page.text(VALUES), "1000 1005! 1010");
+    let steps = page.text(STEPS);
+    for step in [
+        "+901.0 ms worker.py north, client 3 read 1000",
+        "+902.0 ms worker.py north, client 2 released export:lock, before it wrote",
+        "+911.0 ms worker.py south, client 5 read 1000",
+        "+913.0 ms worker.py south, client 5 wrote 1005: this is lost",
+        "+920.0 ms worker.py north, client 3 wrote 1010 from what it had read before",
+    ] {
+        assert!(steps.contains(step), "{step}: {steps}");
+    }
+    let told = page.text("document.querySelector('.more').textContent");
+    assert!(told.contains("had released export:lock at +902.0 ms, before it wrote at +920.0 ms"), "{told}");
+    assert!(told.contains("Instead: Release export:lock only after the write"), "{told}");
+    // What it is about stands above everything else, and the connections of a program side by side.
+    let heads =
+        "report.rows().filter(({ type }) => type === 'head' || type === 'title').map(({ text }) => text).join('; ')";
+    assert_eq!(
+        page.text(heads),
+        "Data cursor; Lock export:lock; Commands of the clients of this finding; Commands of all other clients"
+    );
+    assert_eq!(page.text("report.rows().filter(({ type }) => type === 'lane').map(({ client }) => report.data.clients[client].id).join()"), "2,3,4,5,1");
+    // The ruler is broken where time is left out.
+    assert_eq!(page.text("report.cut().map((cut) => (cut ? '/' : '.')).join('').slice(0, 3)"), "/..");
+    page.picture("given-up-early");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_reader_sees_that_the_watch_came_after_the_read() {
+    let journals = watched_late();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    let steps = page.text(STEPS);
+    assert_eq!(steps.matches("watched the key, after it had read it").count(), 2, "{steps}");
+    assert!(
+        page.text("report.headline(0)")
+            .ends_with("both wrote `seat-A2,seat-A3` to `free`: one of the two changes is lost")
+    );
+    let told = page.text("document.querySelector('.more').textContent");
+    assert!(told.contains("Instead: WATCH the key before you read it, not after"), "{told}");
+    page.assert_quiet();
+}
+
+#[test]
+fn what_comes_from_one_command_stands_together_below_it() {
+    let journals = unlocked_by_hand();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    assert!(page.number("document.querySelectorAll('.finding').length") >= 3.0);
+    let cause = page.text("document.querySelector('.incident .cause').textContent");
+    assert!(
+        cause.ends_with(
+            "findings from one command: redis-cli 103 deleted migration:lock at +10.0 ms, while worker.py north held it"
+        ),
+        "{cause}"
+    );
+    let together = page.number("document.querySelectorAll('.incident .finding').length");
+    assert_eq!(together, page.number("report.incidents()[0].numbers.length"));
+    let holders = page.text(
+        "report.data.findings.map((finding, at) => finding.code === 'two-holders' ? report.caption(at) : '').join('')",
+    );
+    assert_eq!(holders, "worker.py south holds, worker.py north still believes it");
+    // The list and the picture choose the same one.
+    page.ask("document.querySelectorAll('.finding')[2].click()");
+    assert_eq!(
+        page.text("`finding-${report.state.finding + 1}`"),
+        page.text("document.querySelectorAll('.finding')[2].id")
+    );
+    page.picture("unlocked-by-hand");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_reader_sees_how_long_before_the_write_a_lock_had_expired() {
+    let journals = written_late();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    let told = page.text("document.querySelector('.more').textContent");
+    assert!(told.contains("The hold of worker.py north on migration:lock had expired at +10"), "{told}");
+    assert!(told.contains("before it wrote at +200.0 ms"), "{told}");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_reader_sees_who_is_in_a_semaphore_at_once() {
+    let journals = counted_then_added();
+    let scope = Scope { locks: vec![b"room".to_vec()], ..Scope::default() };
+    let auditor = audit(journals.clone(), auditor(scope, command_table()).with_timeline());
+    let mut page = Page::open(&report_html(&journals, &auditor), WIDE, "light");
+    let values = "report.rows().filter(({ type }) => type === 'value').flatMap(({ spans }) => spans.map(({ value }) => value)).join('; ')";
+    assert_eq!(
+        page.text(values),
+        "1: worker.py north; 2: worker.py north, worker.py south; 1: worker.py south; nobody"
+    );
+    page.assert_quiet();
+}
+
+#[test]
+fn hashes_of_a_recording_are_not_told_as_values() {
+    let journals = hashed();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    assert_eq!(
+        page.text("report.headline(0)"),
+        "worker.py north overwrote at +3.0 ms what worker.py south had written to `rows` at +2.0 ms, which is lost"
+    );
+    assert_eq!(page.text("report.caption(0)"), "worker.py north overwrote what worker.py south wrote");
     page.assert_quiet();
 }

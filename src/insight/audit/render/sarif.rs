@@ -7,6 +7,7 @@ use super::world::{WorldFindings, by_harm};
 use crate::base::text::printable;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::{Finding, JournalRef};
+use crate::insight::audit::key_family::key_glob;
 
 /// Where a line of a journal can be read.
 pub struct Artifact {
@@ -109,7 +110,7 @@ fn result(space: &str, finding: &Finding, artifact: &impl Fn(&str, u16, u64, i64
         "message": { "text": format!("{} {}", told(space, finding), finding.instead()) },
         "locations": [location(space, finding, (finding.server, finding.seq, real), artifact)],
         "occurrenceCount": finding.times.min(i32::MAX as u64),
-        "partialFingerprints": { "findingAndLock/v1": fingerprint(space, finding) },
+        "partialFingerprints": { "findingAndLock/v2": fingerprint(space, finding) },
         "suppressions": suppressions(finding),
         "properties": {
             "space": space,
@@ -161,8 +162,9 @@ fn about(source: &JournalRef) -> Value {
 
 /// The part of a finding that stays the same from run to run.
 fn fingerprint(space: &str, finding: &Finding) -> String {
-    let key = finding.key.escape_ascii();
-    format!("{}/{}/{}/{}/{key}", finding.code.name(), space, finding.server, finding.db)
+    // Numbers and random parts of keys differ in every run.
+    let family = key_glob(&finding.key);
+    format!("{}/{}/{}/{}/{}", finding.code.name(), space, finding.server, finding.db, family.escape_ascii())
 }
 
 fn location(

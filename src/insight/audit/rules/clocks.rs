@@ -33,6 +33,14 @@ pub struct ClocksState {
     deleted: Option<Box<Deleted>>,
 }
 
+impl ClocksState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { claims, unit, deleted } = self;
+        claims.is_empty() && unit.is_none() && deleted.is_none()
+    }
+}
+
 /// How long a client claims to hold the lock.
 #[derive(Clone)]
 struct Claim {

@@ -11,6 +11,7 @@ use super::redlock::{self, GlobalRedlockState};
 use super::renewal::{self, RenewalState};
 use super::tokens::{self, TokensState};
 use super::waiting::{self, WaitingState};
+use crate::insight::audit::lock::Hold;
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::RuleContext;
 
@@ -27,6 +28,37 @@ pub struct RuleState {
     renewal: RenewalState,
     order: OrderState,
     failover: FailoverState,
+}
+
+/// What the rules remember of a lock to which nothing has happened since one client took it.
+pub struct RestingRules {
+    /// It was taken with a token that can be used a second time.
+    has_token: bool,
+    /// It was taken without an expiry.
+    is_endless: bool,
+}
+
+impl RuleState {
+    /// What is remembered of a lock that has this one hold, if that can be told in short.
+    pub fn at_rest(&self, hold: &Hold) -> Option<RestingRules> {
+        let Self { ownership, lateness, expiry, clocks, tokens, ending, waiting, renewal, order, failover } = self;
+        let is_initial = ownership.is_initial()
+            && lateness.is_initial()
+            && clocks.is_initial()
+            && ending.is_initial()
+            && waiting.is_initial()
+            && renewal.is_initial()
+            && order.is_initial()
+            && failover.is_initial();
+        let (has_token, is_endless) = (tokens.at_rest(hold)?, expiry.at_rest(hold)?);
+        is_initial.then_some(RestingRules { has_token, is_endless })
+    }
+
+    pub fn of_resting(resting: &RestingRules, hold: &Hold) -> Self {
+        let tokens = TokensState::of_resting(resting.has_token, hold);
+        let expiry = ExpiryState::of_resting(resting.is_endless, hold);
+        Self { tokens, expiry, ..Self::default() }
+    }
 }
 
 /// What the rules remember beyond one lock.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::relation::is_claim;
 use super::renewal::{RenewalState, is_endless};
 use super::tokens::is_unique_token;
 use super::wording::{key_text, spelled};
@@ -11,6 +12,7 @@ use crate::insight::audit::effect::{LockShape, Precondition};
 use crate::insight::audit::finding::{Evidence, JournalRef};
 use crate::insight::audit::lock::{Flush, FlushCause, Hold, HoldStatus};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
+use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered of one lock.
@@ -21,6 +23,17 @@ pub struct EndingState {
     /// The hold that went with all keys of the database.
     flushed_hold: Option<Box<FlushedHold>>,
 }
+
+impl EndingState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { abandoned, flushed_hold } = self;
+        abandoned.is_empty() && flushed_hold.is_none()
+    }
+}
+
+/// How a sentence says that a hold ended by its expiry.
+const EXPIRED: &str = "until it expired";
 
 /// How many holds are remembered that may be abandoned.
 const MAX_ABANDONED: usize = 16;
@@ -35,6 +48,13 @@ struct Abandoned {
     waited: Option<Arc<JournalRef>>,
     /// The refusals of the holder itself.
     refused: Option<Refused>,
+}
+
+impl Abandoned {
+    /// Whether a command certainly comes after the end of the connection.
+    fn is_left_before(&self, source: &JournalRef) -> bool {
+        self.closed.as_ref().is_none_or(|closed| closed.real <= source.earliest)
+    }
 }
 
 #[derive(Clone)]
@@ -76,16 +96,14 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
         LockEvent::WroteAfterLoss { .. } => missed_after_flush(context, state, None),
         LockEvent::Expired { hold } => {
             let token = context.lock.holds[hold].token.clone();
-            report_abandoned(context, state, "until it expired", |abandoned| {
+            report_abandoned(context, state, EXPIRED, |abandoned| {
                 abandoned.hold.token == token && !abandoned.hold.is_certain
             });
         }
         LockEvent::ConnectionClosed { hold } if context.lock.holds[hold].failover.is_some() => {}
         LockEvent::ConnectionClosed { hold } => closed(context, state, renewal, hold),
         LockEvent::Flushed { hold, cause } => flushed(context, state, hold, cause),
-        LockEvent::KeyVanished { cause: VanishCause::Expired } => {
-            report_abandoned(context, state, "until it expired", |_| true)
-        }
+        LockEvent::KeyVanished { cause: VanishCause::Expired } => report_abandoned(context, state, EXPIRED, |_| true),
         LockEvent::KeyVanished { cause: VanishCause::Flushed(cause) } => gone_with_all(context, state, cause),
         LockEvent::Evicted { hold } => evicted(context, hold),
         LockEvent::KeyVanished { cause: VanishCause::Evicted } => {
@@ -141,7 +159,7 @@ fn refused(context: &mut RuleContext<'_>, state: &mut EndingState, value: &[u8])
             let refused = abandoned.refused.get_or_insert(first);
             refused.times += 1;
             refused.is_doubtful &= is_doubtful;
-        } else if same != SameProgram::Yes && abandoned.waited.is_none() {
+        } else if same != SameProgram::Yes && abandoned.waited.is_none() && abandoned.is_left_before(&source) {
             abandoned.waited = Some(source.clone());
         }
     }
@@ -235,7 +253,19 @@ fn held_at_disconnect(context: &RuleContext<'_>, abandoned: &Abandoned, until: &
     let client = &abandoned.hold.client;
     let sentence = format!("{} still held `{key}` when its connection ended, and {rest}", client.display_name());
     let evidence = proof(abandoned, "took the lock");
-    FindingDraft { code: Code::HeldAtDisconnect, severity: None, sentence, evidence, culprit: client.id }
+    let severity = (is_left_on_purpose(context, abandoned, until) || is_claim(context)).then_some(Severity::Note);
+    FindingDraft { code: Code::HeldAtDisconnect, severity, sentence, evidence, culprit: client.id }
+}
+
+/// Whether the lock may have been left to its expiry on purpose: it has expired, and nobody had to wait for it; or its holder
+/// had renewed it, and so counted on that it ends when the renewals do.
+fn is_left_on_purpose(context: &RuleContext<'_>, abandoned: &Abandoned, until: &str) -> bool {
+    let hold = &abandoned.hold;
+    let ends = hold.end().is_some() || hold.timestamp.is_some();
+    // An expiry in a second step is no renewal.
+    let steps =
+        u32::from(context.lock.reasons.has(LockReason::ExpiryBehind) || context.lock.reasons.has(LockReason::Behind));
+    ends && (abandoned.waited.is_none() && until == EXPIRED || hold.extensions > steps)
 }
 
 fn lost_and_not_released(context: &RuleContext<'_>, abandoned: &Abandoned, until: &str) -> FindingDraft {
@@ -286,7 +316,8 @@ fn leaked(context: &mut RuleContext<'_>, renewal: &RenewalState, hold: usize) {
     let key = key_text(context.lock);
     let sentence = format!("{} still held `{key}` at the end; {left}", hold.client.display_name());
     let evidence = vec![hold.acquired.shows("took the lock, and did not release it")];
-    context.report(FindingDraft { code: Code::Leaked, severity: None, sentence, evidence, culprit: hold.client.id });
+    let (code, severity) = (Code::Leaked, is_claim(context).then_some(Severity::Note));
+    context.report(FindingDraft { code, severity, sentence, evidence, culprit: hold.client.id });
 }
 
 /// All keys go while a client holds the lock over an open connection.

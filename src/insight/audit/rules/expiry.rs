@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::relation::is_claim;
 use super::wording::quoted;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::{Code, Severity};
@@ -25,6 +26,21 @@ pub struct ExpiryState {
     endless: Vec<u64>,
     /// The last client that gave the lock its expiry in a second command: the client and both commands.
     two_steps: Option<Box<TwoSteps>>,
+}
+
+impl ExpiryState {
+    /// Whether this hold has no expiry, if nothing else is remembered.
+    pub fn at_rest(&self, hold: &Hold) -> Option<bool> {
+        match (&self.endless[..], &self.two_steps) {
+            ([], None) => Some(false),
+            ([seq], None) if *seq == hold.acquired.seq => Some(true),
+            _ => None,
+        }
+    }
+
+    pub fn of_resting(is_endless: bool, hold: &Hold) -> Self {
+        Self { endless: is_endless.then_some(hold.acquired.seq).into_iter().collect(), two_steps: None }
+    }
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut ExpiryState, event: &LockEvent<'_>) {
@@ -174,13 +190,14 @@ fn endless(context: &mut RuleContext<'_>, state: &mut ExpiryState, at: usize, is
     }
     let Some(known) = state.endless.iter().position(|seq| *seq == hold.acquired.seq) else { return };
     state.endless.remove(known);
+    let severity = is_claim(context).then_some(Severity::Note);
     let (actor, key) = (hold.client.display_name(), quoted(context.lock));
     let mut evidence = vec![hold.acquired.shows("took the lock without an expiry")];
     if !is_closed {
         let sentence =
             format!("{actor} took {key} without an expiry: had it died, the lock would have stayed for ever");
         let code = Code::NoExpiry;
-        return context.report(FindingDraft { code, severity: None, sentence, evidence, culprit: 0 });
+        return context.report(FindingDraft { code, severity, sentence, evidence, culprit: 0 });
     }
     evidence.push(context.now("was gone before it gave the lock an expiry, or released it"));
     let Some(steps) = state.two_steps.clone().filter(|steps| is_like(&hold, steps)) else {
@@ -188,7 +205,7 @@ fn endless(context: &mut RuleContext<'_>, state: &mut ExpiryState, at: usize, is
             "{actor} took {key} without an expiry, and its connection ended while it held it: the lock stays until \
              somebody deletes it"
         );
-        return context.report(FindingDraft { code: Code::NoExpiry, severity: None, sentence, evidence, culprit: 0 });
+        return context.report(FindingDraft { code: Code::NoExpiry, severity, sentence, evidence, culprit: 0 });
     };
     let (other, taken, given) = *steps;
     let others = if other.same_program(&hold.client) == SameProgram::Yes { "before" } else { "as others do" };

@@ -19,6 +19,14 @@ pub struct FailoverState {
     told: Vec<(u64, bool)>,
 }
 
+impl FailoverState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { cut_off, told } = self;
+        cut_off.is_none() && told.is_empty()
+    }
+}
+
 /// How many holds are remembered that were told of.
 const MAX_TOLD: usize = 16;
 

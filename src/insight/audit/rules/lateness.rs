@@ -44,6 +44,28 @@ pub struct LatenessState {
     work: Option<DoubtfulWork>,
 }
 
+impl LatenessState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self {
+            releases,
+            close,
+            shown,
+            overruns,
+            overrun,
+            last_overrun,
+            told,
+            has_worked,
+            is_guarded,
+            is_blind,
+            work,
+        } = self;
+        let is_marked = *has_worked || *is_guarded || *is_blind;
+        let is_counted = (releases, close, overruns, last_overrun) != (&0, &0, &0, &0);
+        !is_marked && !is_counted && shown.is_empty() && overrun.is_empty() && told.is_none() && work.is_none()
+    }
+}
+
 /// A write after the end that may have had nothing to do with the lock.
 #[derive(Clone)]
 struct DoubtfulWork {
@@ -51,6 +73,13 @@ struct DoubtfulWork {
     sentence: String,
     evidence: Vec<Evidence>,
     is_reported: bool,
+}
+
+impl LatenessState {
+    /// Whether a client may have gone on writing after its lock was over.
+    fn has_written(&self, client: u64) -> bool {
+        self.has_worked || self.work.as_ref().is_some_and(|work| work.client == client)
+    }
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut LatenessState, event: &LockEvent<'_>) {
@@ -165,7 +194,7 @@ fn renewed_anew(context: &mut RuleContext<'_>) {
 fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) {
     let Some(past) = ran_out_of(context, None) else { return };
     if context.lock.value.as_deref() == Some(&*past.hold.token) {
-        report_late(context, state, &past, Code::LateRelease, "released");
+        report_late(context, state, (&past, false), Code::LateRelease, "released");
     }
 }
 
@@ -173,18 +202,26 @@ fn released_own_stale(context: &mut RuleContext<'_>, state: &mut LatenessState) 
 fn late(context: &mut RuleContext<'_>, state: &mut LatenessState, token: Option<&[u8]>, intent: Intent) {
     let Some(past) = ran_out_of(context, token) else { return };
     state.is_blind |= token.is_none();
+    let past = (&past, token.is_some());
     match intent {
-        Intent::Release => report_late(context, state, &past, Code::LateRelease, "tried to release"),
+        Intent::Release => report_late(context, state, past, Code::LateRelease, "tried to release"),
         Intent::Extend => {
-            report_late(context, state, &past, Code::LateExtension, "tried to extend");
+            report_late(context, state, past, Code::LateExtension, "tried to extend");
+            let (past, _) = past;
             state.told = Some((past.hold.client.id, context.source.clone(), past.hold.acquired.place));
         }
-        Intent::Unknown => report_late(context, state, &past, Code::LateRelease, "tried to release or to extend"),
+        Intent::Unknown => report_late(context, state, past, Code::LateRelease, "tried to release or to extend"),
         Intent::Acquire => {}
     }
 }
 
-fn report_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &PastHold, code: Code, what: &str) {
+fn report_late(
+    context: &mut RuleContext<'_>,
+    state: &mut LatenessState,
+    (past, is_compared): (&PastHold, bool),
+    code: Code,
+    what: &str,
+) {
     let Some(actor) = context.actor else { return };
     let after = after(context, past);
     let sentence = format!(
@@ -194,7 +231,11 @@ fn report_late(context: &mut RuleContext<'_>, state: &mut LatenessState, past: &
     );
     let evidence = vec![acquisition(&past.hold), context.now(format!("{what} it {after}"))];
     let culprit = actor.id;
-    context.report(FindingDraft { code, severity: None, sentence, evidence, culprit });
+    // What it wrote since was on a condition that makes up for the lock; or it asks before it goes on.
+    let has_asked = is_compared && code == Code::LateExtension && !state.has_written(culprit);
+    let is_harmless = is_compared && state.is_guarded && !state.has_worked || has_asked;
+    let severity = is_harmless.then_some(Severity::Note);
+    context.report(FindingDraft { code, severity, sentence, evidence, culprit });
     came_back(context, state, past, &format!("{what} it"));
 }
 

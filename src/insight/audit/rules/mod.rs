@@ -21,7 +21,7 @@ mod tokens;
 mod waiting;
 mod wording;
 
-pub use dispatch::{GlobalRuleState, RuleState, observe};
+pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
 pub use tokens::{class_of, is_count, is_trivial, is_unique_token, may_be_owner};
 
 #[cfg(test)]

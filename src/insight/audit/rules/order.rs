@@ -8,17 +8,29 @@ use foldhash::fast::FixedState;
 
 use super::wording::spelled;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
+use crate::insight::audit::client_state::ClientState;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::JournalRef;
 use crate::insight::audit::lock::LockId;
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
+/// How long clients that may share connections have waited for each other, in microseconds, before it is reported.
+const LASTING: i64 = 1_000_000;
+
 /// What is remembered of one lock.
 #[derive(Clone, Default)]
 pub struct OrderState {
     /// A client that holds another lock waits for this one.
     is_wanted: bool,
+}
+
+impl OrderState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { is_wanted } = self;
+        !is_wanted
+    }
 }
 
 /// What is remembered beyond one lock: which client waits for which.
@@ -158,12 +170,10 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
     };
     state.is_wanted = true;
     if let Some(circle) = circle(global, own) {
-        let waits = &mut global.waits;
-        for wait in &circle {
-            waits[*wait].is_reported = true;
+        let waits: Vec<Wait> = circle.iter().map(|wait| global.waits[*wait].clone()).collect();
+        if report(context, &waits) {
+            circle.iter().for_each(|wait| global.waits[*wait].is_reported = true);
         }
-        let circle: Vec<Wait> = circle.iter().map(|wait| waits[*wait].clone()).collect();
-        report(context, &circle);
     }
 }
 
@@ -225,7 +235,8 @@ fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize>
     way
 }
 
-fn report(context: &mut RuleContext<'_>, circle: &[Wait]) {
+/// Reports a circle, unless it may be none. Returns whether it did.
+fn report(context: &mut RuleContext<'_>, circle: &[Wait]) -> bool {
     let name = |id: &LockId| String::from_utf8_lossy(&id.key).into_owned();
     let waits = circle.iter().map(|wait| {
         format!(
@@ -242,6 +253,14 @@ fn report(context: &mut RuleContext<'_>, circle: &[Wait]) {
     } else {
         0
     });
+    // The threads of a program may share connections without a name. A circle of theirs lasts, one of a shared connection ends as
+    // soon as the holder is done.
+    let is_shared =
+        |wait: &Wait| may_be_shared(context.clients.get(&(wait.client.server, wait.client.id)), &wait.client);
+    let are_shared = circle.iter().any(is_shared);
+    if are_shared && lasted < LASTING {
+        return false;
+    }
     let sentence = format!("Clients wait for each other for {} already: {all}", spelled(lasted.max(1000)));
     let mut evidence = Vec::new();
     for wait in circle {
@@ -252,7 +271,14 @@ fn report(context: &mut RuleContext<'_>, circle: &[Wait]) {
     }
     // Several parts of a program may share a connection, and wait and hold each for itself.
     let has_worked = circle.iter().any(|wait| wait.work.0 != wait.work.1);
-    let severity = has_worked.then_some(Severity::Warning);
+    let severity = (has_worked || are_shared).then_some(Severity::Warning);
     let culprit = circle.iter().map(|wait| wait.client.id).min().unwrap_or(0);
     context.report(FindingDraft { code: Code::LockOrder, severity, sentence, evidence, culprit });
+    true
+}
+
+/// Whether a connection is one of several of its process, and has no name.
+fn may_be_shared(state: Option<&ClientState>, client: &ClientIdentity) -> bool {
+    let latest = state.map_or(client, |state| &state.client);
+    latest.name.is_empty() && latest.process.as_ref().is_some_and(|process| !process.is_only_client())
 }

@@ -21,10 +21,21 @@ pub struct OwnershipState {
     reported_pair: Option<(u64, u64)>,
 }
 
+impl OwnershipState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { reported_pair } = self;
+        reported_pair.is_none()
+    }
+}
+
 pub fn observe(context: &mut RuleContext<'_>, state: &mut OwnershipState, event: &LockEvent<'_>) {
     two_holders(context, state, matches!(event, LockEvent::Acquired { .. }));
     match event {
         LockEvent::Deleted { hold: Some(hold), precondition, read, .. } => {
+            if let (Precondition::Compared(_), Some(actor)) = (precondition, context.actor) {
+                context.links.note_comparing(actor);
+            }
             removed(context, *hold, *precondition, read.as_ref())
         }
         LockEvent::Deleted { hold: None, precondition: Precondition::None, read, .. } => {
@@ -288,8 +299,10 @@ fn get_then_delete(context: &mut RuleContext<'_>, hold: &Hold, read: &LockRead, 
             actor.display_name()
         ),
     };
+    // Who releases by comparing may only clear what is left, as tests do at their end.
+    let severity = (other.is_none() && context.links.is_comparing(actor)).then_some(Severity::Warning);
     let culprit = actor.id;
-    context.report(FindingDraft { code: Code::GetThenDelete, severity: None, sentence, evidence, culprit });
+    context.report(FindingDraft { code: Code::GetThenDelete, severity, sentence, evidence, culprit });
 }
 
 /// What a client had to do with the lock before.
@@ -381,7 +394,10 @@ fn deleted_by_other(context: &mut RuleContext<'_>, hold: &Hold, read: Option<&Lo
                 hold.client.display_name()
             );
             let evidence = vec![acquisition(hold), context.now("deleted it")];
-            blind_delete(context, doubtful(context), sentence, evidence, 0);
+            // Who empties a semaphore of its own program begins anew.
+            let is_semaphore = context.lock.shape == LockShape::Semaphore;
+            let severity = if is_semaphore { Severity::Note } else { doubtful(context) };
+            blind_delete(context, severity, sentence, evidence, 0);
         }
     }
 }

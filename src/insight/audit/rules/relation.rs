@@ -7,6 +7,7 @@ use crate::insight::audit::client_state::LockRead;
 use crate::insight::audit::code::Severity;
 use crate::insight::audit::finding::{Evidence, JournalRef};
 use crate::insight::audit::lock::{Hold, HoldEnd, HoldStatus, Lock, PastHold};
+use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::RuleContext;
 
 /// How the client that acts is related to a holder.
@@ -72,6 +73,13 @@ pub fn is_lost(context: &RuleContext<'_>, hold: &Hold) -> bool {
 /// Whether a command that deleted or overwrote the lock was certainly not of the holder's program.
 pub fn is_by_other_program(context: &RuleContext<'_>, hold: &Hold, source: &JournalRef) -> bool {
     hold.client.same_program_as(source) == SameProgram::No || context.links.is_foreign(source)
+}
+
+/// Whether the key was claimed for good, as names and defaults are: nobody has given it back or asked for it again.
+pub fn is_claim(context: &RuleContext<'_>) -> bool {
+    const OF_LOCKS: [LockReason; 4] = [LockReason::Returned, LockReason::Compared, LockReason::Said, LockReason::Named];
+    let lock = &context.lock;
+    !OF_LOCKS.iter().any(|reason| lock.reasons.has(*reason)) && lock.waiters.iter().all(|waiter| waiter.attempts == 1)
 }
 
 /// Whether a hold expired before its holder released it.

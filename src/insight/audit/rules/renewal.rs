@@ -19,6 +19,14 @@ pub struct RenewalState {
     stopped: Option<Box<(Hold, Renewals)>>,
 }
 
+impl RenewalState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { renewals, stopped } = self;
+        renewals.is_none() && stopped.is_none()
+    }
+}
+
 /// The renewals of one hold.
 #[derive(Clone)]
 struct Renewals {

@@ -8,6 +8,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
 use crate::insight::audit::effect::LockShape;
 use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::lock::Hold;
 use crate::insight::audit::lock::push_exact;
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::lock_reason::LockReason;
@@ -37,6 +38,26 @@ struct Used {
     /// The first command of another client with it.
     other: Option<Arc<JournalRef>>,
     times: u32,
+}
+
+impl TokensState {
+    /// Whether a token is remembered, if it is at most that of this hold.
+    pub fn at_rest(&self, hold: &Hold) -> Option<bool> {
+        match &self.used[..] {
+            [] => Some(false),
+            [Used { token, client, first, other: None, times: 1 }] => {
+                let is_own = *token == hold.token && *first == hold.acquired;
+                (is_own && client.is_same_connection(&hold.client) && client.seen == hold.client.seen).then_some(true)
+            }
+            _ => None,
+        }
+    }
+
+    pub fn of_resting(has_token: bool, hold: &Hold) -> Self {
+        let (client, first) = (hold.client.clone(), Arc::clone(&hold.acquired));
+        let used = Used { token: hold.token.clone(), client, first, other: None, times: 1 };
+        Self { used: has_token.then_some(used).into_iter().collect() }
+    }
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &LockEvent<'_>) {
@@ -136,7 +157,9 @@ fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
         return;
     }
     let JournalRef { at, real, .. } = *context.source;
-    if bits(token, at, real) >= ENOUGH && !is_counted {
+    // A time without an expiry says when the lock is over, or was.
+    let is_end = context.lock.holds.last().is_some_and(|hold| hold.deadline.is_none()) && is_time(token, at, real);
+    if bits(token, at, real) >= ENOUGH && !is_counted || is_end {
         return;
     }
     let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();

@@ -22,6 +22,14 @@ pub struct WaitingState {
     own: Option<Box<Own>>,
 }
 
+impl WaitingState {
+    /// Whether nothing is remembered.
+    pub fn is_initial(&self) -> bool {
+        let Self { tries, round, own } = self;
+        tries.is_empty() && round.is_none() && own.is_none()
+    }
+}
+
 /// How many clients' attempts are remembered of each lock.
 const MAX_TRIES: usize = 64;
 

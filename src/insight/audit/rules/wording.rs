@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::duration::spell_duration;
-use crate::insight::audit::advice::RENEWED;
+use crate::insight::audit::advice::{RENEWED, UNTIL_ITS_VALUE};
 use crate::insight::audit::finding::Evidence;
 use crate::insight::audit::lock::{Hold, Lock};
 
@@ -37,6 +37,7 @@ pub fn acquisition(hold: &Hold) -> Evidence {
             hold.acquired.shows(format!("took the lock for {millis} ms{told}"))
         }
         None if is_renewed(hold) => hold.acquired.shows(format!("took the lock{told}{RENEWED}")),
+        None if hold.timestamp.is_some() => hold.acquired.shows(format!("took the lock{told}{UNTIL_ITS_VALUE}")),
         None => hold.acquired.shows(format!("took the lock{told}")),
     }
 }

@@ -3,7 +3,7 @@
 const canvas = document.getElementById('canvas');
 let pen = canvas.getContext('2d');
 const stage = document.getElementById('stage');
-const RULER = 26;
+const RULER = 42;
 const SMALL = '11.5px ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
 const TEXT = '12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
 const BOLD = `600 ${TEXT}`;
@@ -14,7 +14,9 @@ let labels = [];
 let words = [];
 let paint = {};
 let hatches = {};
+// In the units of the picture, which are larger than points of the window where that is very wide.
 let size = { width: 0, height: 0, gutter: 0 };
+let zoomed = 1;
 let hits = [];
 let letter = 7;
 
@@ -113,7 +115,7 @@ function draw() {
   const begun = performance.now();
   Object.assign(drawn, { draws: drawn.draws + 1, marks: 0, labels: 0, bars: 0, captions: 0 });
   const scale = window.devicePixelRatio || 1;
-  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.setTransform(scale * zoomed, 0, 0, scale * zoomed, 0, 0);
   pen.textBaseline = 'middle';
   pen.fillStyle = paint.paper;
   pen.fillRect(0, 0, size.width, size.height);
@@ -121,7 +123,7 @@ function draw() {
   letter = pen.measureText('mmmmmmmmmm').width / 10;
   hits = [];
   labels = [];
-  const top = stage.scrollTop;
+  const top = stage.scrollTop / zoomed;
   const shown = rows.filter((row) => row.y + row.height >= top && row.y + RULER - top < size.height);
   const heads = rows.filter((row) => row.type === 'head' && row.until >= top && row.y + RULER - top < size.height);
   const yOf = (row) => row.y + RULER - top;
@@ -136,6 +138,7 @@ function draw() {
   for (const row of shown) {
     const y = yOf(row) + (row.above ?? 0);
     if (row.type === 'stay') drawStays(row, y);
+    else if (row.type === 'value') drawValues(row, y);
     else if (row.type === 'band') drawBands(row, y);
     else if (row.type === 'lane') drawLane(row, y);
   }
@@ -147,6 +150,7 @@ function draw() {
   stroke([[size.gutter + 0.5, 0], [size.gutter + 0.5, size.height]], paint.line);
   for (const row of shown) drawName(row, yOf(row));
   drawRuler();
+  drawCutOff();
   const took = performance.now() - begun;
   drawn.slowest = Math.max(drawn.slowest, took);
   drawn.total += took;
@@ -176,6 +180,7 @@ function drawName(row, y) {
   }
   const isAbove = row.above > 0;
   if (row.type === 'stay') return write('key on the server', 16, isAbove ? y + 9 : middle, paint.faint);
+  if (row.type === 'value') return write(row.name[0], 16, isAbove ? y + 9 : y + STAY / 2, paint.faint);
   if (row.type === 'band') {
     const top = isAbove ? y + 9 : middle - ((row.names.length - 1) * LINE) / 2;
     return row.names.forEach((name, at) => write(name, 16, top + at * LINE, paint.ink, BOLD));
@@ -215,10 +220,58 @@ function drawStays(row, y) {
     drawn.bars += 1;
     const start = Math.max(from, size.gutter) + 6;
     const owner = stay.client === null ? null : clients[stay.client];
-    const texts = owner ? [`has the value of ${title(owner)}`, `value of ${title(owner)}`, title(owner), brief(owner)] : ['set'];
+    const texts = owner ? [`held by ${title(owner)}`, title(owner), lastWord(title(owner))] : ['set'];
     const text = fitting(texts, Math.min(until, size.width) - start - 5, TEXT);
     if (text) label(text, start, middle, paint.ink, TEXT);
   });
+}
+
+// What the value was from one write to the next, and by whom.
+function drawValues(row, y) {
+  const taken = size.width < NARROW ? [[], [], []] : [[]];
+  for (const { from, until, value, count, client, isLost } of row.spans) {
+    const begin = from ? across(position(from)) : -5;
+    const end = until ? across(position(until)) : size.width + 5;
+    if (end < size.gutter || begin > size.width) continue;
+    const [left, right] = [Math.max(begin, size.gutter - 4), Math.min(end, size.width + 4)];
+    const edge = isLost ? paint.lost : paint.ink;
+    pen.fillStyle = isLost ? hatches.lost : paint.soft;
+    pen.fillRect(left, y + 2, right - left, STAY - 4);
+    pen.strokeStyle = edge;
+    pen.lineWidth = 1.2;
+    pen.strokeRect(left + 0.5, y + 2.5, Math.max(right - left - 1, 0), STAY - 5);
+    drawn.bars += 1;
+    const by = client === null || client === undefined ? '' : ` by ${nameOf(client)}`;
+    const short = by && ` by ${lastWord(nameOf(client))}`;
+    const told = value === undefined ? 'changed' : value;
+    const state = isLost ? ', lost' : '';
+    const texts = [`${told}${by}${state}`, `${told}${short}${state}`, `${told}${state}`, ...(value === undefined ? [] : [told])];
+    const start = Math.max(left, size.gutter) + 6;
+    const room = Math.min(right, size.width) - start - 6;
+    const text = fitting(texts.slice(0, 2), room, BOLD);
+    if (text) {
+      if (isLost) {
+        pen.fillStyle = paint.paper;
+        pen.fillRect(start - 3, y + 4, pen.measureText(text).width + 6, STAY - 8);
+      }
+      label(text, start, y + STAY / 2 + 0.5, edge, BOLD);
+      continue;
+    }
+    // Beside it, where there is no room inside.
+    pen.font = SMALL;
+    const spot = texts.flatMap((text) => taken.map((parts, line) => {
+      const wide = pen.measureText(text).width;
+      const x = Math.max(Math.min(Math.max(begin, size.gutter), size.width - wide - 4), size.gutter + 3);
+      return { text, line, x, wide, isFree: x + wide <= size.width - 3 && parts.every(([a, b]) => x > b + 6 || x + wide < a - 6) };
+    })).find(({ isFree }) => isFree);
+    if (!spot) {
+      const told = fitting([...texts.slice(2), ...(count ? [count] : [])], room, BOLD);
+      if (told && !isLost) label(told, start, y + STAY / 2 + 0.5, edge, BOLD);
+      continue;
+    }
+    taken[spot.line].push([spot.x, spot.x + spot.wide]);
+    label(spot.text, spot.x, y + STAY + 6 + spot.line * WORDS, edge, SMALL);
+  }
 }
 
 // How a key went: it expired, or a command deleted it.
@@ -277,7 +330,6 @@ function drawBands(row, y) {
     // What would all fall on one line of points is drawn once.
     if (gone < size.gutter || from > size.width || gone - last < 1) return;
     last = Math.max(last, gone);
-    pen.globalAlpha = state.finding >= 0 && findings[state.finding].lock !== stretch.lock ? 0.45 : 1;
     if (stretch.kind === 'waiting') {
       const times = stretch.attempts > 1 ? [`waits, refused ${stretch.attempts} times`, 'waits'] : ['waits'];
       part(from, until, top + 4, tall - 8, hatches.waiting, paint.wait, [2, 3], times, paint.ink);
@@ -289,13 +341,12 @@ function drawBands(row, y) {
         part(from, turn, top, tall, paint.held, paint.held, [], ['holds'], paint['held-ink']);
       }
       if (turn < until) {
-        part(turn, until, top, tall, hatches.lost, paint.lost, [], [`thinks it holds: ${stretch.lost[1]}`, 'thinks it holds'], paint.ink);
+        part(turn, until, top, tall, hatches.lost, paint.lost, [], [`believes it holds: ${shortened(stretch.lost[1])}`, 'believes it holds'], paint.ink);
       }
     }
-    if (gone > until) part(until, gone, top, tall, null, paint.late, [4, 4], ['expired, goes on as if it held it', 'expired, goes on', 'goes on'], paint.late);
+    if (gone > until) part(until, gone, top, tall, null, paint.late, [4, 4], ['expired, and its client goes on as if it held it', 'expired, client goes on', 'goes on'], paint.late);
     drawEnd(stretch, gone > until ? gone : until, row.stretches[number + 1], top, tall);
     hits.push({ box: [from, top, gone, top + tall], stretch });
-    pen.globalAlpha = 1;
   });
 }
 
@@ -326,10 +377,6 @@ function drawOverlaps(head, y) {
     last = until;
     const [top, tall] = [y + HEAD, head.until - head.y - HEAD];
     if (top + tall < RULER) continue;
-    pen.globalAlpha = 0.3;
-    pen.fillStyle = hatches.both;
-    pen.fillRect(from, top, Math.max(until - from, 2), tall);
-    pen.globalAlpha = 1;
     pen.strokeStyle = paint.error;
     pen.lineWidth = until - from > 8 ? 2 : 0.6;
     pen.strokeRect(from, top, Math.max(until - from, 1), tall);
@@ -353,6 +400,15 @@ function shape(kind, x, y, r) {
     pen.moveTo(x - d, y - d); pen.lineTo(x + d, y + d); pen.moveTo(x + d, y - d); pen.lineTo(x - d, y + d);
     pen.lineWidth = 2.4;
     return pen.stroke();
+  } else if (kind === 'watched') {
+    pen.ellipse(x, y, r * 1.15, r * 0.7, 0, 0, 7);
+    pen.fillStyle = paint.paper;
+    pen.fill();
+    pen.stroke();
+    pen.fillStyle = pen.strokeStyle;
+    pen.beginPath();
+    pen.arc(x, y, r * 0.35, 0, 7);
+    return pen.fill();
   } else if (kind === 'read') {
     pen.arc(x, y, r * 0.7, 0, 7);
   } else {
@@ -400,13 +456,11 @@ function drawLane(row, y) {
     taken.set(kind, pixel);
     visible.push([number, x]);
   }
-  const step = state.finding >= 0 ? new Map(findings[state.finding].evidence.map((one, at) => [one.moment, { at, what: one.what }]))
-    : new Map();
+  const steps = new Map(state.finding < 0 ? [] : findings[state.finding].evidence.map(({ moment }, at) => [moment, at]));
   const middle = y + 15;
   visible.forEach(([number, x]) => {
     const moment = moments[number];
-    const proof = step.get(number);
-    pen.globalAlpha = state.finding >= 0 && !proof && number !== state.moment ? 0.55 : 1;
+    pen.globalAlpha = state.finding >= 0 && !steps.has(number) && number !== state.moment ? 0.6 : 1;
     hits.push({ x, y: middle, reach: 9, moment: number });
     drawn.marks += 1;
     if (moment.event) {
@@ -437,79 +491,99 @@ function drawLane(row, y) {
     }
     pen.globalAlpha = 1;
   });
-  drawWords(visible, step, y);
+  drawWords(visible, steps, row, y);
 }
 
-// Reads and writes of data that a finding rests on look like those of locks.
-function kindOf(number) {
-  const { kind } = moments[number];
-  if (kind || !proofs[number]) return kind ?? 'other';
-  const { number: finding, at } = proofs[number][0];
-  const { what } = findings[finding].evidence[at];
-  if (/^(read|found)/.test(what)) return 'read';
-  return /^wrote/.test(what) ? 'set' : 'other';
-}
+const SIGNS = { read: 'read', missed: 'read', wrote: 'set', changed: 'set', deleted: 'set', watched: 'watched' };
+const kindOf = (number) => moments[number].kind ?? SIGNS[moments[number].act] ?? 'other';
 
-// What stands below the marks of a lane: the evidence first, as long as all of it fits, and of the rest what there is room for.
-function drawWords(visible, step, y) {
-  const isProof = ([number]) => step.has(number);
-  const proofs = visible.filter(isProof);
-  const rest = visible.length > 300 ? visible.filter(([number]) => number === state.moment) : visible.filter((one) => !isProof(one));
-  const spotFor = ([number, x], taken, isShifted, [first, second]) => {
+// What stands below the marks of a lane: each step of the chosen finding on a line of its own, and of the rest what there is room for.
+function drawWords(visible, steps, row, y) {
+  const isStep = ([number]) => steps.has(number);
+  const own = visible.filter(isStep).reverse();
+  const rest = visible.length > 300 ? visible.filter(([number]) => number === state.moment) : visible.filter((one) => !isStep(one));
+  const taken = Array.from({ length: row.lines }, () => []);
+  const leaders = [];
+  pen.font = SMALL;
+  const isAlone = (line, left, right) => taken[line].every((part) => left > part.right + 8 || right < part.left - 8);
+  const isFree = (line, left, right, x) => isAlone(line, left, right)
+    && leaders.every(([other, depth]) => depth <= line || other < left - 2 || other > right + 2 || Math.abs(other - x) < 1);
+  const crosses = (x, line) => taken.slice(0, line).some((parts) => parts.some(({ left, right }) => x > left - 2 && x < right + 2));
+  const placeOne = (number, x, texts, isOwn) => {
+    if (x < size.gutter - 1 || x > size.width) return;
     pen.font = SMALL;
-    const wide = Math.max(pen.measureText(first).width, pen.measureText(second).width);
-    const left = isShifted ? Math.max(Math.min(x - 6, size.width - wide - 4), size.gutter + 3) : x - 6;
-    const right = left + wide;
-    if (x < size.gutter || x > size.width || left < size.gutter || right > size.width - 3) return null;
-    if (taken.some((part) => left < part.right + 9 && right > part.left - 9)) return null;
-    return { number, left, right, first, second };
+    for (const text of texts) {
+      const wide = pen.measureText(text).width;
+      // To the right of its mark, ending there, or as near as there is room.
+      const starts = isOwn ? [x - 5, x + 5 - wide, Math.max(Math.min(x - 5, size.width - wide - 4), size.gutter + 4)] : [x - 5];
+      const lines = [...taken.keys()].filter((line) => isOwn || line < 2);
+      const spots = starts.filter((left) => left >= size.gutter + 2 && left + wide <= size.width - 3)
+        .flatMap((left) => lines.map((line) => [left, line]));
+      const spot = spots.find(([left, line]) => !crosses(x, line) && isFree(line, left, left + wide, x))
+        ?? spots.find(([left, line]) => isOwn && isAlone(line, left, left + wide));
+      if (spot) {
+        const [left, line] = spot;
+        taken[line].push({ left, right: left + wide });
+        if (line > 0) leaders.push([x, line]);
+        words.push(() => {
+          pen.globalAlpha = state.finding >= 0 && !isOwn && number !== state.moment ? 0.7 : 1;
+          const middle = y + 31 + line * WORDS;
+          if (line > 0) stroke([[x, y + 25], [x, middle - 6]], paint.faint, 1);
+          label(text, left, middle, moments[number].event ? paint.faint : paint.ink, SMALL);
+          pen.globalAlpha = 1;
+        });
+        return;
+      }
+    }
   };
-  let taken = [];
-  const told = proofs.map(([number]) => wordsOf(moments[number], step.get(number)));
-  const most = Math.max(0, ...told.map((texts) => texts.length));
-  for (let length = 0; length < most; length += 1) {
-    taken = [];
-    const isComplete = proofs.map((one, at) => {
-      const spot = spotFor(one, taken, true, told[at][Math.min(length, told[at].length - 1)]);
-      if (spot) taken.push(spot);
-      return spot;
-    }).every(Boolean);
-    if (isComplete) break;
+  for (const [number, x] of own) {
+    const at = steps.get(number);
+    placeOne(number, x, textsOf(moments[number]).map((text) => `${at + 1} ${text}`), true);
   }
   rest.sort(([one], [other]) => (other === state.moment) - (one === state.moment));
-  for (const one of rest) {
-    const spot = wordsOf(moments[one[0]]).reduce((found, texts) => found ?? spotFor(one, taken, false, texts), null);
-    if (spot) taken.push(spot);
-  }
-  for (const { number, left, first, second } of taken) {
-    words.push(() => {
-      const proof = step.has(number);
-      pen.globalAlpha = state.finding >= 0 && !proof && number !== state.moment ? 0.6 : 1;
-      label(first, left, y + 31, moments[number].event ? paint.faint : paint.ink, SMALL);
-      if (second) label(second, left, y + 43, proof ? paint.ink : paint.faint, SMALL);
-      pen.globalAlpha = 1;
-    });
-  }
+  for (const [number, x] of rest) placeOne(number, x, textsOf(moments[number]), number === state.moment);
 }
 
-// What can be said of a moment in two lines, the longest first.
-function wordsOf(moment, proof) {
-  if (moment.event) return [['connection ended', '']];
+// A command in a few words: without the tokens of locks, and for EXEC and scripts with what they ran.
+function compact(moment) {
   const words = moment.line.split(' ');
-  const [name, short] = [words[0], words.slice(0, 2).join(' ')];
-  const marks = [moment.fault ? `fault ${moment.fault}` : '', moment.gates ? `gate ${moment.gates.join(', ')}` : ''];
-  const noted = marks.filter(Boolean).map((mark) => ` [${mark}]`).join('');
-  const came = (proof ? proof.what : `\u2192 ${answer(moment)}`) + noted;
-  const less = words.length > 2 && !/^["(]/.test(words[1]) ? [[short, came]] : [];
-  return [[moment.line, came], ...less, [name, came], ...(proof ? [[name, answer(moment)]] : []), [name, '']];
+  const name = words[0].toUpperCase();
+  if (moment.inside && ['EXEC', 'EVAL', 'EVALSHA', 'EVAL_RO', 'EVALSHA_RO', 'FCALL'].includes(name)) {
+    const ran = moment.inside.map((line) => line.split(' \u2192 ')[0].trim());
+    const writes = ran.filter((line) => !/^(get|exists|hget|time|ttl|pttl)\b/i.test(line));
+    const told = (writes.length ? writes : ran).slice(0, 2).map((line) => withoutTokens(line.split(' ')));
+    const verbs = (writes.length ? writes : ran).map((line) => line.split(' ', 1)[0].toUpperCase());
+    return told.length ? [`${name}: ${told.join('; ')}`, `${name}: ${told.at(-1)}`, `${name}: ${verbs.slice(0, 3).join(', ')}`, name] : [name];
+  }
+  const isScript = /^(EVAL|FCALL)/.test(name);
+  if (isScript) return [name];
+  const whole = withoutNumbers([name, ...words.slice(1)]);
+  const less = [name, ...words.slice(1, 2)].join(' ');
+  const isQuoted = /^["(]/.test(words[1] ?? '');
+  return [moment.lock === undefined ? whole : withoutTokens([name, ...words.slice(1)]), ...(isQuoted ? [] : [less]), name];
 }
+const withoutTokens = (words) => words.filter((word, at) => at < 2 || word.length < 16).join(' ');
+const withoutNumbers = (words) => words.filter((word, at) => at < 2 || !/^[0-9a-f.-]{16,}$/i.test(word)).join(' ');
+
+// What can be said of a moment, the longest first.
+function textsOf(moment) {
+  if (moment.event) return ['connection ended'];
+  const noted = [moment.fault ? `fault ${moment.fault}` : '', moment.gates ? `gate ${moment.gates.join(', ')}` : ''].filter(Boolean)
+    .map((mark) => ` [${mark}]`).join('');
+  const came = ` \u2192 ${answer(moment)}`;
+  const lines = compact(moment);
+  return [...(came.length < 60 ? lines.map((line) => line + came + noted) : []), ...lines.map((line) => line + noted), lines.at(-1)];
+}
+
+// A text in quotes without what is escaped in it, if quotes are all that is.
+const plain = (reply) => (/^".*\\".*"$/.test(reply) && !/\\[^"]/.test(reply) ? reply.slice(1, -1).replaceAll('\\"', '"') : reply);
 
 function answer(moment) {
   if (moment.outcome === 'lost') return 'reply lost';
   if (moment.outcome === 'never-ran') return 'never ran';
   if (moment.outcome === 'unknown') return 'may have run';
   if (moment.outcome === 'silent') return 'no reply wanted';
-  return (moment.reply ?? '').replace(/^\(integer\) /, '').replace(/^\(nil\)$/, 'nil') || 'no reply';
+  return plain(moment.reply ?? '').replace(/^\(integer\) /, '').replace(/^\(nil\)$/, 'nil') || 'no reply';
 }
 
 // A finding's moments: a stripe behind each, and a line from one to the next with their numbers.
@@ -519,7 +593,8 @@ function drawEvidenceGlow() {
     const x = across(position(step.spot));
     if (x < size.gutter - 20 || x > size.width + 20) continue;
     pen.fillStyle = paint.glow;
-    pen.fillRect(x - 8, RULER, 16, size.height);
+    const wide = Math.min(Math.max(plot() / 90, 3), 12);
+    pen.fillRect(x - wide / 2, RULER, wide, size.height);
   }
 }
 
@@ -544,25 +619,29 @@ function drawSteps(yOf) {
     if (length < 30) continue;
     const [ux, uy] = [dx / length, dy / length];
     const [sx, sy, ex, ey] = [one.x + ux * 11, one.y + uy * 11, other.x - ux * 13, other.y - uy * 13];
-    stroke([[sx, sy], [ex, ey]], colour, 2, [7, 3]);
+    pen.globalAlpha = 0.5;
+    stroke([[sx, sy], [ex, ey]], colour, 1.5, [7, 3]);
     pen.fillStyle = colour;
     pen.beginPath();
     pen.moveTo(ex + ux * 4, ey + uy * 4);
     pen.lineTo(ex - ux * 6 - uy * 5, ey - uy * 6 + ux * 5);
     pen.lineTo(ex - ux * 6 + uy * 5, ey - uy * 6 - ux * 5);
     pen.fill();
+    pen.globalAlpha = 1;
   }
   const numbers = [];
   for (const point of points) {
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
-    pen.beginPath(); pen.arc(point.x, point.y, 11, 0, 7); pen.stroke();
+    pen.beginPath(); pen.arc(point.x, point.y, size.width < NARROW ? 9 : 11, 0, 7); pen.stroke();
   }
   for (const point of points) {
     const isFree = ([x, y]) => numbers.every(([left, top]) => Math.hypot(left - x, top - y) > 15);
     const places = [[13, -8], [-13, -8], [13, 9], [-13, 9]].map(([dx, dy]) => [point.x + dx, point.y + dy]);
-    for (let more = 1; more < 12; more += 1) places.push([point.x + 13 + more * 16, point.y - 8]);
-    const [x, y] = places.find(isFree) ?? places[0];
+    // Where there is no room for it, the step's text has its number.
+    const free = places.find(isFree);
+    if (!free) continue;
+    const [x, y] = free;
     numbers.push([x, y]);
     pen.fillStyle = colour;
     pen.beginPath(); pen.arc(x, y, 7.5, 0, 7); pen.fill();
@@ -570,16 +649,6 @@ function drawSteps(yOf) {
     write(`${point.at + 1}`, x, y + 0.5, paint.paper, `700 10.5px ${TEXT.split('px ')[1]}`);
     pen.textAlign = 'start';
   }
-}
-
-// In a few words what was found; who it is about, where several hold at once.
-function captionOf(finding) {
-  const head = rows.find((row) => row.type === 'head' && row.lock === finding.lock);
-  const overlap = finding.code === 'two-holders' && head
-    && head.overlaps.find(({ from }) => from[ORDER] === finding.spot[ORDER]);
-  if (!overlap) return finding.caption;
-  const names = overlap.clients.map((client) => brief(clients[client]));
-  return `${names.join(' and ')} ${finding.caption}`;
 }
 
 // Puts flags into lines, so that none is cut off and none lies on another one: in full, in fewer words, or as a number. What there is
@@ -624,14 +693,18 @@ function placeFlags(flags, lines, [left, right], widthOf) {
 function drawCaptions(row, y) {
   const lines = Math.round((row.height - 4) / CAPTION);
   const weight = (number) => (number === state.finding ? 9 : 0) + ['note', 'warning', 'error'].indexOf(findings[number].severity);
-  const flags = row.found.map((number) => ({ number, numbers: [number], x: across(position(findings[number].spot)) }))
+  // Findings about one command share a flag, the chosen one or the worst in front.
+  const spots = grouped(row.found, (number) => findings[number].spot[ORDER]);
+  const flags = [...spots.values()].map((numbers) => [...numbers].sort((one, other) => weight(other) - weight(one)))
+    .map((numbers) => ({ number: numbers[0], numbers, x: across(position(findings[numbers[0]].spot)) }))
     .filter(({ x }) => x >= size.gutter - 1 && x <= size.width + 1)
     .sort((one, other) => weight(other.number) - weight(one.number) || one.x - other.x);
   for (const flag of flags) {
     const finding = findings[flag.number];
     const times = finding.times > 1 ? ` \u00d7${finding.times}` : '';
-    flag.texts = [captionOf(finding), finding.caption].map((text) => `${SYMBOLS[finding.severity]} ${text}${times}`)
-      .concat(`${SYMBOLS[finding.severity]}${flag.number + 1}`);
+    const more = flag.numbers.length > 1 ? `, and ${flag.numbers.length - 1} more` : '';
+    flag.texts = flagTexts(finding).map((text) => `${SYMBOLS[finding.severity]} ${text}${times}${more}`)
+      .concat(`${SYMBOLS[finding.severity]}${flag.number + 1}${more ? '+' : ''}`);
   }
   const widthOf = (text) => {
     pen.font = BOLD;
@@ -654,84 +727,6 @@ function drawCaptions(row, y) {
     drawn.captions += 1;
     hits.push({ box: [from, tops[at], until, tops[at] + CAPTION - 3], finding: number, numbers });
   });
-}
-
-function drawRuler() {
-  pen.fillStyle = paint.paper;
-  pen.fillRect(0, 0, size.width, RULER);
-  stroke([[0, RULER - 0.5], [size.width, RULER - 0.5]], paint.line);
-  const names = ['order', 'time, from the start', 'real time'];
-  write(fitting([names[state.axis], names[state.axis].split(',')[0]], size.gutter - 12, TEXT), 8, RULER / 2, paint.faint);
-  pen.save();
-  pen.beginPath();
-  pen.rect(size.gutter, 0, size.width, RULER);
-  pen.clip();
-  pen.textAlign = 'center';
-  // Clocks that move say so in the ruler, and numbers make room for that.
-  const free = [];
-  pen.font = BOLD;
-  let last = -Infinity;
-  for (let at = firstFrom(wide, state.from); at < wide.length; at += 1) {
-    const x = across(positionOf(wide[at]));
-    if (x > size.width) break;
-    if (x - last < 1.5) continue;
-    last = x;
-    stroke([[x, RULER - 5], [x, RULER]], paint.late, 1.5);
-    const text = briefEvent(moments[wide[at]]);
-    const half = pen.measureText(text).width / 2 + 5;
-    if (x - half < size.gutter || free.some(([from, until]) => x + half > from && x - half < until)) continue;
-    free.push([x - half, x + half]);
-    write(text, x, RULER / 2, paint.late, BOLD);
-  }
-  // Where a gap is shorter than it was, the ruler is broken.
-  if (even) {
-    even.times.forEach((time, at) => {
-      const [from, until] = [across(even.places[at]), across(even.places[at + 1])];
-      if (!(even.times[at + 1] - time > even.most * 1.05) || until < size.gutter || from > size.width || until - from < 16) return;
-      const middle = (from + until) / 2;
-      for (const x of [middle - 2, middle + 2]) stroke([[x - 2, RULER + 1], [x + 2, RULER - 7]], paint.late, 1.5);
-    });
-  }
-  for (const [x, text] of ticks()) {
-    const half = (text.length * letter) / 2 + 4;
-    if (x - half < size.gutter || x + half > size.width) continue;
-    if (free.some(([from, until]) => x + half > from && x - half < until)) continue;
-    write(text, x, RULER / 2, paint.faint, SMALL);
-    stroke([[x, RULER - 4], [x, RULER]], paint.faint);
-  }
-  pen.textAlign = 'start';
-  pen.restore();
-}
-
-function ticks() {
-  const span = state.to - state.from;
-  const most = Math.max(plot() / 80, 1);
-  let step = 10 ** Math.floor(Math.log10(span / most));
-  while (span / step > most) step *= span / step / most > 4 ? 5 : 2;
-  const found = [];
-  if (even) {
-    const far = span / most;
-    let last = -Infinity;
-    for (let at = 0; at < even.places.length; at += 1) {
-      const place = even.places[at];
-      if (place < Math.max(state.from, last + far) || place > state.to) continue;
-      last = place;
-      found.push([across(place), even.times[at] ? `+${duration(Math.round(even.times[at]))}` : '0']);
-    }
-    return found;
-  }
-  if (state.axis !== ORDER) {
-    for (let place = Math.ceil(state.from / step) * step; place <= state.to; place += step) {
-      found.push([across(place), place ? `+${duration(Math.round(place))}`.replace('+\u2212', '\u2212') : '0']);
-    }
-    return found;
-  }
-  step = Math.max(Math.round(step), 1);
-  for (let place = Math.max(Math.ceil(state.from / step) * step, 0); place <= state.to; place += step) {
-    const at = keptAt(place);
-    if (at >= 0) found.push([across(place), `#${seqOf(moments[at])}`]);
-  }
-  return found;
 }
 
 // The moment that is at a place in the order of those that are kept.

@@ -13,7 +13,7 @@ const SET_UP = new Set(['HELLO', 'AUTH', 'CLIENT', 'SELECT', 'PING', 'ECHO', 'CO
   'READONLY', 'SCRIPT', 'FUNCTION', 'LATENCY', 'DEBUG']);
 
 const state = {
-  axis: CLOCK, isEven: true, from: 0, to: 1, finding: -1, moment: -1, stretch: null,
+  axis: CLOCK, clock: CLOCK, isEven: true, showsAll: false, from: 0, to: 1, finding: -1, moment: -1, stretch: null,
   lock: -1, client: -1, search: '', onlyLocks: false, onlyFound: false,
 };
 
@@ -24,31 +24,9 @@ for (const moment of moments) {
 }
 for (const axis of [CLOCK, REAL]) if (!Number.isFinite(base[axis])) base[axis] = 0;
 
-// The findings that rest on each moment, with the number of the step.
+// The findings that rest on each moment.
 const proofs = moments.map(() => null);
-findings.forEach((finding, number) => {
-  finding.evidence.forEach((step, at) => {
-    if (step.moment !== null) (proofs[step.moment] ??= []).push({ number, at });
-  });
-});
 
-// How many connections each process has: where it has several, they are told apart by their numbers.
-const sharing = new Map();
-const sharers = ({ server, process }) => sharing.get(`${server} ${process}`) ?? 0;
-for (const client of clients) sharing.set(`${client.server} ${client.process}`, sharers(client) + 1);
-const title = (client) => {
-  if (client.name || !client.process) return client.name || `client ${client.id}`;
-  return sharers(client) > 1 ? `${client.process}, client ${client.id}` : client.process;
-};
-// The same in a few characters.
-const brief = (client) => client.name || (client.process && sharers(client) === 1 && /pid \d+/.exec(client.process)?.[0]) || `client ${client.id}`;
-const placeOf = (client) => {
-  const server = data.servers > 1 ? `server ${client.server}, ` : '';
-  const node = client.node ? ` to ${client.node}` : '';
-  const number = client.name || client.process ? `client ${client.id}, ` : '';
-  const process = client.name && client.process ? `${client.process}, ` : '';
-  return `${server}${number}${process}${client.address}${node}`;
-};
 // What has happened to everybody, for the ruler and in a sentence.
 const briefEvent = ({ event, line, node }) => ({
   clock: `clock ${line}`, started: `server starts, ${line || 'again'}`, evicted: `evicts ${line}`, missing: `missing: ${line}`,
@@ -111,7 +89,7 @@ function isKept(at) {
     && !(mine && mine.some(({ number }) => findings[number].lock === state.lock))) return false;
   if (state.onlyFound && !mine) return false;
   if (state.onlyLocks && moment.lock === undefined && !mine) return false;
-  if (isSetUp[at] && !mine && !state.search) return false;
+  if (isSetUp[at] && !mine && !state.search && !state.showsAll) return false;
   if (!state.search) return true;
   const client = clients[moment.client];
   const texts = [moment.line, moment.reply ?? '', client ? title(client) : '', moment.fault ?? '',
@@ -122,9 +100,12 @@ function isKept(at) {
 const hasLocks = new Uint8Array(clients.length);
 for (const moment of moments) if (moment.lock !== undefined && moment.client !== undefined) hasLocks[moment.client] = 1;
 
-// A time axis is drawn to scale, or evenly: long gaps are shortened and short ones widened, and the ruler tells how long they were.
+// A time axis is drawn to scale, or evenly: a longer gap is wider than a shorter one, and less so the longer it is; those beside the
+// steps of the chosen finding have more room. Gaps that
+// are drawn much shorter than most others are cut: the ruler has a mark there, and how long they were.
 // `times` are those at which something happened, `places` where they are then.
 let even = null;
+const isCut = (at) => even.cuts[at] === 1;
 
 function measureEven() {
   even = null;
@@ -139,15 +120,16 @@ function measureEven() {
   const times = [...seen].sort((one, other) => one - other);
   if (times.length < 3) return;
   const gaps = times.slice(1).map((time, at) => time - times[at]);
-  const sorted = [...gaps].sort((one, other) => one - other);
-  const enough = 3 * sorted[sorted.length >> 1];
-  const sum = (most) => gaps.reduce((all, gap) => all + Math.min(gap, most), 0);
-  let most = sorted.at(-1);
-  for (let round = 0; round < 60 && most > enough && most > 0.12 * sum(most); round += 1) most = Math.max(0.9 * most, 0);
-  const least = sum(most) / (1.4 * gaps.length);
+  const middle = [...gaps].sort((one, other) => one - other)[gaps.length >> 1];
+  const steps = new Set(state.finding < 0 ? times : findings[state.finding].evidence.map(({ spot }) => spot[state.axis] - base[state.axis]));
+  const share = (at) => (steps.has(times[at]) || steps.has(times[at + 1]) ? 1 : 0.5);
+  const wide = gaps.map((gap, at) => share(at) * (1 + 1.5 * Math.log10(1 + (4 * gap) / middle)));
+  const unit = (times.at(-1) - times[0]) / wide.reduce((sum, one) => sum + one, 0);
+  const usual = 4 * (middle / (1 + 1.5 * Math.log10(5)));
+  const cuts = Uint8Array.from(gaps, (gap, at) => (gap / wide[at] > usual ? 1 : 0));
   const places = [0];
-  for (const gap of gaps) places.push(places.at(-1) + Math.max(Math.min(gap, most), least));
-  even = { times, places, most };
+  for (const one of wide) places.push(places.at(-1) + one * unit);
+  even = { times, places, cuts };
 }
 
 // Goes from one list of numbers to the other, with the same steps outside.
@@ -187,12 +169,13 @@ let wide = [];
 const staysOf = grouped(stays, (stay) => stay.lock);
 const captions = grouped(findings.keys(), (number) => findings[number].lock ?? keyOf(findings[number]));
 
-const LANE = 50;
+const LANE = 52;
 const BAND = 25;
 const STAY = 23;
 const CAPTION = 20;
 const HEAD = 26;
 const LINE = 15;
+const WORDS = 14;
 
 function arrange() {
   keptCount = 0;
@@ -223,19 +206,40 @@ function arrange() {
     if (state.axis !== ORDER) list.sort((one, other) => positionOf(one) - positionOf(other) || one - other);
     lanes.push({ client: number, moments: list });
   });
-  lay(-1);
-  // Where there is more than fits, what a chosen finding is about comes first.
-  if (state.finding >= 0 && height + RULER > stage.clientHeight) lay(state.finding);
+  lay(state.finding);
   bounds = extent();
 }
 
-// Puts the rows below one another: the bands of each lock, then the lanes; those of a finding in front of all others.
+// The locks that a finding is about, and those that its steps took or released.
+function locksOf(finding) {
+  const found = finding.lock === null ? [] : [finding.lock];
+  for (const { moment } of finding.evidence) {
+    const lock = moment === null ? undefined : moments[moment].lock;
+    if (lock !== undefined && !found.includes(lock)) found.push(lock);
+  }
+  return found;
+}
+
+// The clients of a finding's steps in the order of the steps, those of one process side by side.
+function clientsOf(finding) {
+  const found = [];
+  for (const { moment } of finding.evidence) {
+    const client = moment === null ? undefined : moments[moment].client;
+    if (client === undefined || found.includes(client)) continue;
+    const place = found.findLastIndex((other) => isOfProcess(other, client));
+    found.splice(place < 0 ? found.length : place + 1, 0, client);
+  }
+  return found;
+}
+
+// Puts the rows below one another. What a chosen finding is about comes first: its data, its locks, the commands of its clients.
 function lay(chosen) {
   const first = chosen < 0 ? null : findings[chosen];
-  const own = new Set(first ? first.evidence.map(({ moment }) => (moment === null ? undefined : moments[moment].client)) : []);
-  const ownFirst = (one, other) => own.has(other) - own.has(one);
+  const own = first ? clientsOf(first) : [];
+  const ownLocks = first ? locksOf(first) : [];
+  const place = (list, one) => (list.includes(one) ? list.indexOf(one) : list.length);
   const shownLocks = locksShown();
-  if (first) shownLocks.sort((one, other) => (other === first.lock) - (one === first.lock));
+  shownLocks.sort((one, other) => place(ownLocks, one) - place(ownLocks, other));
   const bands = new Map(shownLocks.map((lock) => [lock, new Map()]));
   for (const stretch of stretches) {
     const group = bands.get(stretch.lock);
@@ -253,7 +257,7 @@ function lay(chosen) {
     return row;
   };
   const addCaptions = (found) => found.length
-    && add({ type: 'captions', found, height: CAPTION * Math.min(found.length, 4) + 4 });
+    && add({ type: 'captions', found, height: CAPTION * Math.min(new Set(found.map((number) => findings[number].spot[ORDER])).size, 4) + 4 });
   const addBand = (lock, client, list) => {
     const names = wrapped(title(clients[client]), BOLD, roomForNames());
     const above = isNarrow ? names.length * LINE + 3 : 0;
@@ -266,45 +270,44 @@ function lay(chosen) {
       const places = wrapped(placeOf(clients[lane.client]), TEXT, roomForNames());
       const tall = (names.length + places.length) * LINE + 8;
       const above = isNarrow ? tall : 0;
-      add({ type: 'lane', ...lane, names, places, above, height: isNarrow ? above + LANE : Math.max(LANE, tall) });
+      // Each step has a line for its text.
+      const steps = first ? first.evidence.filter(({ moment }) => moment !== null && moments[moment].client === lane.client).length : 0;
+      const lines = Math.min(Math.max(steps + (steps ? 1 : 0), 2), 8);
+      const marks = LANE + (lines - 2) * WORDS;
+      add({ type: 'lane', ...lane, names, places, above, lines, height: isNarrow ? above + marks : Math.max(marks, tall) });
     }
   };
-  let rest = lanes;
-  const addOwn = () => {
-    addLanes('Commands of the clients of this finding', lanes.filter(({ client }) => own.has(client)));
-    rest = lanes.filter(({ client }) => !own.has(client));
-  };
-  // Data is no lock: nobody holds it, but what was found about it has a place, too.
-  const datas = state.lock < 0 && !state.search ? [...captions.keys()].filter((key) => typeof key === 'string') : [];
-  if (first) datas.sort((one, other) => (other === keyOf(first)) - (one === keyOf(first)));
-  const addData = (key) => {
-    const found = captions.get(key);
-    add({ type: 'head', lock: null, text: `Data ${key}`, found, overlaps: [], until: height + HEAD, height: HEAD });
-    addCaptions(found);
-    if (first && first.lock === null && key === keyOf(first)) addOwn();
-    add({ type: 'gap', height: 9 });
-  };
-  if (first && first.lock === null) datas.splice(0, 1).forEach(addData);
-  for (const lock of shownLocks) {
+  const addLock = (lock) => {
     const found = captions.get(lock) ?? [];
     const head = add({ type: 'head', lock, text: `Lock ${lockName(locks[lock])}`, found, height: HEAD });
     addCaptions(found);
     add({ type: 'stay', lock, stays: staysOf.get(lock) ?? [], above: isNarrow ? LINE + 3 : 0, height: isNarrow ? STAY + LINE + 3 : STAY });
-    const group = [...bands.get(lock)].sort(([one], [other]) => ownFirst(one, other));
-    const isChosen = first && first.lock === lock;
-    for (const [client, list] of group) {
-      if (!isChosen || own.has(client)) addBand(lock, client, list);
-    }
-    if (isChosen) addOwn();
-    for (const [client, list] of group) {
-      if (isChosen && !own.has(client)) addBand(lock, client, list);
-    }
+    for (const [client, list] of [...bands.get(lock)].sort(([one], [other]) => place(own, one) - place(own, other))) addBand(lock, client, list);
     head.until = height;
     head.overlaps = found.some((number) => findings[number].code === 'two-holders') ? overlaps(bands.get(lock)) : [];
     add({ type: 'gap', height: 9 });
-  }
-  datas.forEach(addData);
-  addLanes(rest === lanes ? 'Commands of each client' : 'Commands of all other clients', rest);
+  };
+  // Data is no lock: nobody holds it, but it has values.
+  const datas = state.lock < 0 && !state.search ? [...captions.keys()].filter((key) => typeof key === 'string') : [];
+  const addData = (key) => {
+    const found = captions.get(key);
+    add({ type: 'head', lock: null, text: `Data ${key}`, found, overlaps: [], until: height + HEAD, height: HEAD });
+    addCaptions(found);
+    const one = first && keyOf(first) === key ? first : findings[found[0]];
+    for (const value of valuesOf(one)) {
+      const name = [value.part || 'value'];
+      add({ type: 'value', ...value, names: null, name, above: isNarrow ? LINE + 3 : 0, height: (isNarrow ? LINE + 3 : 0) + STAY + WORDS * (isNarrow ? 3 : 1) });
+    }
+    add({ type: 'gap', height: 9 });
+  };
+  const isOwnData = (key) => first && first.lock === null && key === keyOf(first);
+  datas.filter(isOwnData).forEach(addData);
+  shownLocks.filter((lock) => ownLocks.includes(lock)).forEach(addLock);
+  const mine = lanes.filter(({ client }) => own.includes(client)).sort((one, other) => place(own, one.client) - place(own, other.client));
+  addLanes('Commands of the clients of this finding', mine);
+  datas.filter((key) => !isOwnData(key)).forEach(addData);
+  shownLocks.filter((lock) => !ownLocks.includes(lock)).forEach(addLock);
+  addLanes(mine.length ? 'Commands of all other clients' : 'Commands of each client', lanes.filter(({ client }) => !own.includes(client)));
 }
 
 function grouped(things, groupOf) {
@@ -361,7 +364,9 @@ function extent() {
   }
   if (!Number.isFinite(least)) return [0, 1000];
   const room = Math.max((most - least) * 0.04, 50);
-  return [least - room, most + room];
+  // What has not ended needs room for its name.
+  const isOpen = [...stretches, ...stays].some(({ until }) => !until);
+  return [least - room, most + room * (isOpen ? 4 : 1)];
 }
 
 // The first of a list of moments that is not in front of a place on the axis.

@@ -26,13 +26,20 @@ function redraw() {
   });
 }
 
+// The picture's size. In a very wide window all of it is larger.
+function measure() {
+  zoomed = stage.clientWidth > 1500 ? Math.min(stage.clientWidth / 1150, 1.8) : 1;
+  const width = stage.clientWidth / zoomed;
+  size = { width, height: stage.clientHeight / zoomed, gutter: measureGutter(width) };
+}
+
 function resize() {
+  const before = size.width;
+  measure();
   const [width, tall] = [stage.clientWidth, stage.clientHeight];
   const scale = window.devicePixelRatio || 1;
-  const isOther = size.width !== width;
-  size = { width, height: tall, gutter: measureGutter(width) };
   // Names are broken for the column that they stand in.
-  if (isOther) arrange();
+  if (size.width !== before) arrange();
   const points = [Math.round(width * scale), Math.round(tall * scale)];
   const isChanged = canvas.width !== points[0] || canvas.height !== points[1];
   if (isChanged) {
@@ -40,18 +47,22 @@ function resize() {
     canvas.style.width = `${width}px`;
     canvas.style.height = `${tall}px`;
   }
-  byId('space').style.height = `${Math.max(height + RULER + 6 - tall, 0)}px`;
+  const whole = Math.ceil((height + RULER + 6) * zoomed);
+  byId('space').style.height = `${Math.max(whole - tall, 0)}px`;
+  stage.style.height = `${whole + 2}px`;
   // A canvas of another size is empty until it is drawn.
   if (isChanged) draw();
   else redraw();
 }
 
 function refresh(isNewExtent) {
-  size = { width: stage.clientWidth, height: stage.clientHeight, gutter: measureGutter(stage.clientWidth) };
+  measure();
   arrange();
   if (isNewExtent) fit();
-  byId('shown').textContent = `${commandCount.toLocaleString('en')} of ${counted(data.commands, 'command')}, `
-    + `${lanes.length} of ${counted(clients.length, 'client')} shown`;
+  const hidden = isSetUp.filter((is, at) => is && !kept[at]).length;
+  const shown = `${commandCount.toLocaleString('en')} of ${counted(data.commands, 'command')}, ${lanes.length} of ${counted(clients.length, 'client')} shown`;
+  const toggle = (text) => [make('button', { type: 'button', class: 'link', onclick: () => { state.showsAll = !state.showsAll; refresh(true); drawLegend(); } }, text)];
+  byId('shown').replaceChildren(shown, ...(hidden ? [`; ${hidden} that only set up connections: `, ...toggle('show')] : state.showsAll ? ['; ', ...toggle('hide what sets up connections')] : []));
   stage.setAttribute('aria-label', `Timeline: ${counted(lanes.length, 'client')}, ${counted(rows.filter((row) => row.type === 'head').length, 'lock')}, ${counted(findings.length, 'finding')}`);
   resize();
 }
@@ -94,9 +105,9 @@ function show(place) {
 function showRow(test) {
   const row = rows.find(test);
   if (!row) return;
-  const [top, bottom] = [stage.scrollTop, stage.scrollTop + stage.clientHeight - RULER];
-  if (row.y < top) stage.scrollTop = row.y;
-  else if (row.y + row.height > bottom) stage.scrollTop = row.y + row.height - stage.clientHeight + RULER + 4;
+  const top = stage.scrollTop / zoomed;
+  if (row.y < top) stage.scrollTop = row.y * zoomed;
+  else if (row.y + row.height > top + size.height - RULER) stage.scrollTop = (row.y + row.height - size.height + RULER + 4) * zoomed;
 }
 
 // Findings.
@@ -119,19 +130,29 @@ function listFindings() {
   if (left.length) facts.push(`not shown: ${left.join(', ')}`);
   byId('facts').textContent = facts.join(' \u00b7 ');
   if (!findings.length) byId('list').append(make('li', {}, make('p', {}, 'Nothing was found that is wrong with the locks.')));
-  for (const number of firsts) {
-    const finding = findings[number];
-    const same = sameAs(number);
-    const times = same.reduce((sum, other) => sum + findings[other].times, 0);
-    const often = times > 1 ? [make('span', { class: 'often' }, `${times.toLocaleString('en')} times`
-      + (new Set(same.map((other) => findings[other].key)).size > 1 ? `, in ${finding.keys}` : '') + (same.length > 1 ? '; this is the first' : ''))] : [];
-    const button = make('button', {
-      type: 'button', class: 'finding', 'aria-pressed': 'false', 'aria-expanded': 'false', id: `finding-${number + 1}`,
-      onclick: () => chooseFinding(findings[state.finding]?.first === number ? -1 : number),
-    }, badge(finding.severity, `${finding.severity} ${number + 1}`), make('span', { class: 'code' }, finding.code),
-    make('span', { class: 'sentence' }, ...quoted(finding.sentence)), ...often);
-    byId('list').append(make('li', {}, button, make('div', { class: 'more', hidden: '' })));
+  for (const incident of incidents) {
+    const items = incident.numbers.map(listed);
+    if (items.length < 2) {
+      byId('list').append(...items);
+      continue;
+    }
+    const heading = make('p', { class: `cause ${findings[incident.numbers[0]].severity}` }, make('b', {}, `${items.length} findings from one command: `), ...quoted(causeTold(incident)));
+    byId('list').append(make('li', { class: 'incident' }, heading, make('ul', {}, ...items)));
   }
+}
+
+function listed(number) {
+  const finding = findings[number];
+  const same = sameAs(number);
+  const times = same.reduce((sum, other) => sum + findings[other].times, 0);
+  const often = times > 1 ? [make('span', { class: 'often' }, `${times.toLocaleString('en')} times`
+    + (new Set(same.map((other) => findings[other].key)).size > 1 ? `, in ${finding.keys}` : '') + (same.length > 1 ? '; this is the first' : ''))] : [];
+  const button = make('button', {
+    type: 'button', class: 'finding', 'aria-pressed': 'false', 'aria-expanded': 'false', id: `finding-${number + 1}`,
+    onclick: () => chooseFinding(findings[state.finding]?.first === number ? -1 : number),
+  }, badge(finding.severity, `${finding.severity} ${number + 1}`), make('span', { class: 'code' }, finding.code),
+  make('span', { class: 'sentence' }, ...quoted(headline(finding))), ...often);
+  return make('li', {}, button, make('div', { class: 'more', hidden: '' }));
 }
 
 // Text in which what stands between backticks is code.
@@ -173,9 +194,12 @@ function inked(text) {
 // What stands below a finding in the list while it is chosen, or is printed.
 function tell(number) {
   const finding = findings[number];
+  const times = timesOf(finding.evidence.map(({ spot }) => microsOf(spot)));
   const steps = finding.evidence.map((step, at) => {
-    const content = [make('span', { class: 'number', 'aria-hidden': 'true' }, `${at + 1}`),
-      make('span', {}, make('b', {}, step.who || 'The server'), ' ', step.line.startsWith('(') ? '' : make('code', {}, step.line)), make('span', { class: 'what' }, ...quoted(step.what))];
+    const line = step.moment !== null && step.line.startsWith('EVAL') ? compact(moments[step.moment])[0] : step.line;
+    const content = [make('span', { class: `number ${finding.severity}`, 'aria-hidden': 'true' }, `${at + 1}`),
+      make('span', {}, make('span', { class: 'time' }, times[at]), ' ', make('b', {}, step.who || 'the server'), data.servers > 1 && step.moment !== null ? ` on server ${moments[step.moment].server} ` : ' ', make('span', {}, ...quoted(step.what))),
+      ...(step.line.startsWith('(') ? [] : [make('code', { class: 'what' }, line)])];
     return make('li', {}, make('button', { type: 'button', class: 'step', onclick: () => chooseStep(number, at) }, ...content));
   });
   const more = [make('ol', { 'aria-label': 'What proves it' }, ...steps)];
@@ -189,30 +213,34 @@ function tell(number) {
   }
   if (finding.mark !== null) more.push(make('p', {}, make('b', {}, 'Mark: '), finding.mark));
   if (finding.allowed !== null) more.push(make('p', { class: 'allowed' }, `Allowed: ${finding.allowed}`));
-  more.unshift(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), finding.instead));
-  if (number !== finding.first) more.unshift(make('p', {}, make('b', {}, `Finding ${number + 1}: `), ...quoted(finding.sentence)));
+  more.unshift(make('p', { class: 'instead' }, make('b', {}, 'Instead: '), ...quoted(advice(finding))));
+  if (levelReason(finding)) more.unshift(make('p', {}, levelReason(finding)));
+  more.unshift(...reasons(finding).map((reason) => make('p', {}, ...quoted(reason))));
+  if (number !== finding.first) more.unshift(make('p', {}, make('b', {}, `Finding ${number + 1}: `), ...quoted(headline(finding))));
   more.push(make('details', {}, make('summary', {}, `What ${finding.code} means, and when it is wrong`),
     ...explained(codes[finding.code] ?? ''), make('p', {}, 'In a terminal: ', copied(finding.more))));
   const asked = finding.ask === null ? [] : ['why: ', copied(finding.ask), ' '];
-  more.push(make('p', { class: 'doubts' }, make('b', {}, `${finding.question} `), copied(finding.deny), ' ', ...asked));
+  more.push(make('p', { class: 'doubts' }, make('b', {}, finding.deny.startsWith('--audit') ? 'Is it meant? Add to redouble run: ' : 'Is it no lock? Add to redouble run: '), copied(finding.deny), ' ', ...asked));
   return more;
 }
 
 function chooseFinding(number, isQuiet = false) {
   state.finding = number;
   const first = number < 0 ? -1 : findings[number].first;
-  document.querySelectorAll('.finding').forEach((button, at) => {
-    const isChosen = firsts[at] === first;
+  document.querySelectorAll('.finding').forEach((button) => {
+    const isChosen = button.id === `finding-${first + 1}`;
     button.setAttribute('aria-pressed', String(isChosen));
     button.setAttribute('aria-expanded', String(isChosen));
     const more = button.nextElementSibling;
     more.hidden = !isChosen;
     more.replaceChildren(...(isChosen ? tell(number) : []));
-    if (isChosen && !isQuiet) button.scrollIntoView({ block: 'nearest' });
+    if (isChosen && !isQuiet && stage.clientWidth >= NARROW) button.scrollIntoView({ block: 'nearest' });
   });
   if (!isQuiet) window.history.replaceState(null, '', number < 0 ? ' ' : `#finding-${number + 1}`);
+  byId('headline').replaceChildren(...(number < 0 ? [] : [badge(findings[number].severity, `${findings[number].severity} ${number + 1}`), ' ', ...quoted(headline(findings[number]))]));
   arrange();
   resize();
+  drawLegend();
   if (number >= 0) reveal(number);
 }
 
@@ -341,6 +369,7 @@ function clearFilters() {
 
 function chooseAxis(axis) {
   state.axis = axis;
+  if (axis !== ORDER) state.clock = axis;
   document.querySelectorAll('#axes input').forEach((input) => { input.checked = Number(input.value) === axis; });
   byId('even').disabled = axis === ORDER;
   refresh(true);
@@ -366,14 +395,14 @@ function hitAt(x, y) {
 
 function about(hit) {
   if (hit.finding !== undefined) {
-    if (hit.numbers.length === 1) return [make('b', {}, findings[hit.finding].title), make('div', {}, findings[hit.finding].sentence)];
+    if (hit.numbers.length === 1) return [make('b', {}, findings[hit.finding].title), make('div', {}, headline(findings[hit.finding]))];
     return hit.numbers.slice(0, 12).map((number) => make('div', {}, `${SYMBOLS[findings[number].severity]} ${number + 1}: ${findings[number].title}`));
   }
   if (hit.stretch) {
     const { stretch } = hit;
     const words = { held: 'holds', 'may-hold': 'may hold', waiting: 'waits for' }[stretch.kind];
     const time = stretch.until ? ` for ${duration(stretch.until[1] - stretch.from[1])}` : ' to the end';
-    return [`${title(clients[stretch.client])} ${words} ${locks[stretch.lock].name}${time}${stretch.lost ? `; ${stretch.lost[1]}` : ''}`];
+    return [`${title(clients[stretch.client])} ${words} ${locks[stretch.lock].name}${time}${stretch.lost ? `; ${shortened(stretch.lost[1])}` : ''}`];
   }
   const moment = moments[hit.moment];
   const who = moment.client === undefined ? '' : title(clients[moment.client]);
@@ -399,7 +428,7 @@ function point(event) {
 
 function spotOf(event) {
   const box = canvas.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
+  return [(event.clientX - box.left) / zoomed, (event.clientY - box.top) / zoomed];
 }
 
 const fingers = new Map();
@@ -426,7 +455,7 @@ function drag(event) {
     if (was > 10 && is > 10) zoom(was / is, (now[0] + other[0]) / 2);
   } else {
     pan((last[0] - now[0]) / plot());
-    stage.scrollTop += last[1] - now[1];
+    stage.scrollTop += (last[1] - now[1]) * zoomed;
   }
   fingers.set(event.pointerId, now);
 }
@@ -523,24 +552,56 @@ function drawLegend() {
     pen.strokeRect(0.5, 2.5, 26, 11);
     if (end) drawStayEnd(end, 27, 1, 14);
   };
-  const groups = [['What the server has', [
-    [30, key(''), 'the key, with whose value; beside it: no key, anybody can take the lock'], [30, key('expired'), 'the key expires'],
-    [30, key('deleted'), 'a command deletes it'],
+  const shownStays = stays.length > 0;
+  const of = (isMeant) => stretches.some(isMeant);
+  const kinds = new Set(moments.flatMap((moment, at) => (kept[at] && !moment.event ? [kindOf(at)] : [])));
+  const chosen = state.finding >= 0 ? findings[state.finding] : null;
+  const hasValues = rows.some(({ type, spans }) => type === 'value' && spans.length);
+  const dot = (text, size, isRound = true) => (brush) => {
+    pen = brush;
+    pen.fillStyle = paint[chosen?.severity ?? 'error'];
+    if (isRound) { pen.beginPath(); pen.arc(10, 8, size, 0, 7); pen.fill(); }
+    pen.textAlign = 'center'; pen.textBaseline = 'middle'; write(text, 10, 8.5, paint.paper, BOLD);
+  };
+  const flag = (severity, isFull) => (brush) => {
+    pen = brush;
+    pen.fillStyle = isFull ? paint[severity] : paint.paper;
+    pen.strokeStyle = paint[severity];
+    pen.setLineDash(severity === 'error' ? [] : severity === 'warning' ? [4, 2] : [1.5, 2]);
+    pen.beginPath(); pen.roundRect(1, 2, 26, 12, 6); pen.fill(); pen.stroke();
+  };
+  const line = (draws) => (brush) => { pen = brush; draws(); };
+  const severities = [...new Set(findings.map(({ severity }) => severity))];
+  const wanted = [['What the server has', [
+    [hasValues, 30, key(''), 'the value, and who wrote it, or who is in'], [hasValues && lostMoments.size > 0, 30, bar(hatches.lost, paint.lost, []), 'a value that is lost'],
+    [shownStays, 30, key(''), "the lock's key, and who set it; beside it the lock is free"],
+    [stays.some(({ end }) => end === 'expired'), 30, key('expired'), 'the key expires'],
+    [stays.some(({ end }) => ['deleted', 'flushed', 'evicted'].includes(end)), 30, key('deleted'), 'a command deletes it'],
   ]], ['What each client believes', [
-    [30, bar(paint.held, paint.held, []), 'holds the lock'], [30, bar(hatches.lost, paint.lost, []), 'thinks that it holds it, and does not'],
-    [30, bar(null, paint.late, [4, 4]), 'its lock has expired, and it goes on'], [30, bar(hatches['may-hold'], paint.may, [6, 3]), 'may hold it: the reply was lost'],
-    [30, bar(hatches.waiting, paint.wait, [2, 3]), 'waits'], [30, bar(hatches.both, paint.error, []), 'several hold it at once'],
+    [of(({ kind }) => kind === 'held'), 30, bar(paint.held, paint.held, []), 'holds the lock'],
+    [of(({ lost, kind }) => lost && kind !== 'waiting'), 30, bar(hatches.lost, paint.lost, []), 'believes that it holds it, and does not'],
+    [of(({ unnoticed }) => unnoticed), 30, bar(null, paint.late, [4, 4]), 'its lock has expired, and it goes on'],
+    [of(({ kind }) => kind === 'may-hold'), 30, bar(hatches['may-hold'], paint.may, [6, 3]), 'may hold it: the reply was lost'],
+    [of(({ kind }) => kind === 'waiting'), 30, bar(hatches.waiting, paint.wait, [2, 3]), 'waits'],
+    [rows.some(({ overlaps }) => overlaps?.length), 30, bar(null, paint.error, []), 'frame: several act as holders at once'],
+    [of(({ end }) => end === 'expired'), 20, line(() => { stroke([[6, 4], [14, 12]], paint.late, 2); stroke([[6, 12], [14, 4]], paint.late, 2); }), 'the time is over'],
+    [of(({ end }) => end === 'closed'), 20, line(() => { pen.fillStyle = paint.late; pen.fillRect(7, 4, 7, 8); }), 'its connection ended with the lock'],
   ]], ['Commands', [
-    [20, mark('took'), 'takes'], [20, mark('refused'), 'is refused'], [20, mark('released'), 'releases'],
-    [20, mark('foreign'), "deletes or overwrites another's"], [20, mark('missed'), 'finds nothing of its own'], [20, mark('extended'), 'extends'],
-    [20, mark('set'), 'writes'], [20, mark('read'), 'reads'], [20, mark('other'), 'other'],
-    [20, (brush) => { pen = brush; stroke([[10, 1], [10, 15]], paint.ink, 3); }, 'connection ends'],
-    [20, (brush) => { pen = brush; bolt(10, 8, paint.late); }, 'fault'],
-    [20, (brush) => { pen = brush; stroke([[8, 2], [8, 14]], paint.may, 2); stroke([[12, 2], [12, 14]], paint.may, 2); }, 'gate'],
-    [20, (brush) => { pen = brush; pen.fillStyle = paint.error; pen.beginPath(); pen.arc(10, 8, 7, 0, 7); pen.fill(); pen.textAlign = 'center'; pen.textBaseline = 'middle'; write('1', 10, 8.5, paint.paper, BOLD); }, 'the steps that prove the chosen finding'],
-    [20, (brush) => { pen = brush; for (const x of [8, 12]) stroke([[x - 2, 14], [x + 2, 2]], paint.late, 1.5); }, 'in the ruler: time left out'],
+    ...[['took', 'takes'], ['refused', 'is refused'], ['released', 'releases'], ['foreign', "deletes or overwrites another's lock"],
+      ['missed', 'finds no lock of its own'], ['extended', 'extends'], ['set', 'writes'], ['read', 'reads'], ['watched', 'WATCH'], ['other', 'other']]
+      .map(([kind, text]) => [kinds.has(kind), 20, mark(kind), text]),
+    [moments.some(({ event }) => event === 'closed'), 20, line(() => stroke([[10, 1], [10, 15]], paint.ink, 3)), 'connection ends'],
+    [moments.some(({ fault }) => fault), 20, line(() => bolt(10, 8, paint.late)), 'fault'],
+    [moments.some(({ gates }) => gates), 20, line(() => { stroke([[8, 2], [8, 14]], paint.may, 2); stroke([[12, 2], [12, 14]], paint.may, 2); }), 'gate'],
+    [moments.some(({ outcome }) => outcome === 'lost'), 20, line(() => { pen.strokeStyle = paint.late; pen.setLineDash([3, 2]); pen.beginPath(); pen.arc(10, 8, 6.5, 0, 7); pen.stroke(); }), 'its reply was lost'],
+  ]], ['Findings', [
+    ...severities.map((severity) => [true, 30, flag(severity, false), severity]),
+    [chosen, 30, flag(chosen?.severity ?? 'error', true), 'the chosen one'],
+    [chosen, 20, dot('1', 7), 'its steps, on yellow lines, joined by arrows; what is no step is pale'],
+    [even && even.cuts.includes(1), 20, line(() => { for (const x of [8, 12]) stroke([[x - 2, 14], [x + 2, 2]], paint.late, 1.5); }), 'time left out, and how much'],
   ]]];
-  const [kept, outer] = [pen, size];
+  const groups = wanted.map(([name, items]) => [name, items.filter(([isThere]) => isThere).map(([, ...item]) => item)]).filter(([, items]) => items.length);
+  const [inner, outer] = [pen, size];
   byId('legend').replaceChildren(...groups.map(([name, items]) => make('div', {}, make('b', {}, name), ...items.map(([width, paintOn, words]) => {
     const picture = make('canvas', { width: String(width * 2), height: '32', 'aria-hidden': 'true' });
     picture.style.width = `${width}px`;
@@ -551,11 +612,14 @@ function drawLegend() {
     paintOn(brush);
     return make('span', {}, picture, words);
   }))));
-  [pen, size] = [kept, outer];
+  [pen, size] = [inner, outer];
   labels = [];
 }
 
 function begin() {
+  // A clock that stands tells nothing; those of several servers differ.
+  const isStill = new Set(moments.map((moment) => moment.at)).size * 2 <= moments.length;
+  state.clock = isStill || data.servers > 1 ? REAL : CLOCK;
   listFindings();
   fillFilters();
   // Where there is little room, the picture has it.
@@ -581,27 +645,33 @@ function begin() {
   stage.addEventListener('pointerleave', () => { byId('tip').hidden = true; });
   stage.addEventListener('wheel', turn, { passive: false });
   stage.addEventListener('keydown', key);
-  new ResizeObserver(resize).observe(stage);
+  // In the next frame: what is measured must not change while it is.
+  new ResizeObserver(() => requestAnimationFrame(resize)).observe(stage);
   let worn = '';
   window.addEventListener('beforeprint', () => {
     worn = document.documentElement.dataset.theme;
     wear('light');
     draw();
-    document.querySelectorAll('.more').forEach((more, at) => { more.hidden = false; more.replaceChildren(...tell(firsts[at])); });
+    document.querySelectorAll('.more').forEach((more) => {
+      more.hidden = false;
+      more.replaceChildren(...tell(Number(more.previousElementSibling.id.replace('finding-', '')) - 1));
+    });
   });
   window.addEventListener('afterprint', () => { wear(worn); chooseFinding(state.finding, true); });
-  // A clock that stands tells nothing; those of several servers differ.
-  const isStill = new Set(moments.map((moment) => moment.at)).size * 2 <= moments.length;
   refresh(true);
-  chooseAxis(isStill || data.servers > 1 ? REAL : CLOCK);
+  byId('even').checked = false;
+  chooseAxis(state.clock);
   tellDetails();
   const asked = /^#finding-(\d+)$/.exec(window.location.hash);
   // What did most harm is open from the beginning.
   const first = asked ? Number(asked[1]) - 1 : 0;
   if (findings[first]) chooseFinding(first, !asked);
+  // The picture has the room, where there is not enough for both.
+  if (stage.clientHeight < 0.8 * stage.scrollHeight) byId('key').open = false;
+  drawLegend();
   draw();
 }
 
 begin();
 // For whoever wants to ask the picture something, such as this project's tests.
-window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, labels: () => labels, size: () => size, place: (spot) => across(position(spot)), caption: (number) => captionOf(findings[number]), lanes: () => lanes, rows: () => rows };
+window.report = { data, state, drawn, kept, draw, zoom, fit, chooseFinding, chooseMoment, chooseAxis, hits: () => hits, labels: () => labels, size: () => size, scale: () => zoomed, place: (spot) => across(position(spot)), caption: (number) => flagTexts(findings[number])[0], title: (number) => title(clients[number]), headline: (number) => headline(findings[number]), incidents: () => incidents, cut: () => (even ? [...even.cuts] : []), lanes: () => lanes, rows: () => rows };

@@ -1,0 +1,369 @@
+//! Members that belong to whoever removes them, as a job that is due: a client that is told that another one was first, and does
+//! all that this one has done with it, does it a second time.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+
+use super::audit_state::AuditState;
+use super::client_identity::{ClientIdentity, SameProgram};
+use super::code::{Code, Severity};
+use super::finding::{Finding, JournalRef};
+use super::journal_line::JournalLine;
+use super::reply_value::ReplyValue;
+use crate::powers::{EventKind, Outcome, RecordHeader};
+use crate::protocol::OwnedWords;
+use crate::spec::{CommandKind, CommandSpec, LockEffect, Table, TransactionCommand};
+
+/// How many claims are remembered, how many writes of one, and how many commands a client may send meanwhile.
+const MAX_CLAIMS: usize = 256;
+const MAX_WORK: usize = 8;
+const MAX_COMMANDS: u32 = 32;
+/// How long the name of a member must be, so that another command has it by no accident.
+const TELLING: usize = 3;
+
+const HASH: FixedState = FixedState::with_seed(5);
+
+/// The last claims, in the order in which they were made.
+#[derive(Clone, Default)]
+pub struct Claims {
+    claims: VecDeque<Claim>,
+}
+
+/// A client has removed a member, or was told that there is none.
+#[derive(Clone)]
+struct Claim {
+    client: ClientIdentity,
+    source: Arc<JournalRef>,
+    db: u32,
+    key: Arc<[u8]>,
+    member: Box<[u8]>,
+    /// The place of the claim that was first; `None` if it is this one.
+    first: Option<u64>,
+    work: SmallVec<[Work; 2]>,
+    commands: u32,
+    is_over: bool,
+    is_reported: bool,
+}
+
+/// A write that follows.
+#[derive(Clone)]
+struct Work {
+    /// The hash of what was done to which key.
+    what: u64,
+    /// Whether it is about the member, and does more if it is done twice.
+    adds: bool,
+    source: Arc<JournalRef>,
+}
+
+/// A command that ran, alone or in EXEC.
+struct Step<'a> {
+    row: &'static CommandSpec,
+    db: u32,
+    words: &'a [&'a [u8]],
+    reply: &'a [u8],
+}
+
+impl Claims {
+    /// Whether a command that its header tells is worth a look.
+    #[inline]
+    pub fn concerns(&self, server: u16, header: &RecordHeader<'_>, row: &CommandSpec) -> bool {
+        is_claim(row.name)
+            || !self.claims.is_empty()
+                && self.claims.iter().any(|claim| !claim.is_over && claim.is_of(server, header.client))
+    }
+
+    /// Forgets the claims on a server.
+    pub fn forget(&mut self, server: u16) {
+        self.claims.retain(|claim| claim.client.server != server);
+    }
+
+    /// Looks at a line of the journal.
+    pub fn note(&mut self, state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+        match line.event {
+            Some(EventKind::Closed) if self.claims.is_empty() => return,
+            Some(EventKind::Closed) => return self.end(state, |claim| claim.is_of(line.server, line.client)),
+            Some(EventKind::Started | EventKind::Missing | EventKind::Promoted) => return self.forget(line.server),
+            Some(_) => return,
+            None if line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() => return,
+            None => {}
+        }
+        let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return };
+        if matches!(row.lock_effect, LockEffect::FlushAll | LockEffect::FlushDatabase | LockEffect::SwapDatabases) {
+            return self.forget(line.server);
+        }
+        let is_exec = row.kind == CommandKind::Transaction(TransactionCommand::Exec);
+        if self.claims.is_empty() && !is_claim(row.name) && !is_exec {
+            return;
+        }
+        let is_known = !line.is_unplaced && !line.is_cut && line.outcome == Outcome::Answered && !line.is_stale;
+        let runs_unknown = matches!(row.kind, CommandKind::Script(_)) || is_exec && line.are_children_unknown;
+        if !is_known || line.reply.is_empty() || runs_unknown {
+            return self.drop_keys(line, line.db, &line.words, commands);
+        }
+        if !is_exec {
+            let step = Step { row, db: line.db, words: &line.words, reply: line.reply };
+            return self.note_step(state, line, &step, commands);
+        }
+        line.with_nested(|nested| {
+            for command in nested.iter().filter(|command| command.depth == 1) {
+                let Some(row) = command.words.first().and_then(|name| commands.find(name)) else { continue };
+                let step = Step { row, db: command.db, words: &command.words, reply: command.reply };
+                match matches!(row.kind, CommandKind::Script(_)) || command.is_cut || command.reply.is_empty() {
+                    true => self.drop_keys(line, step.db, step.words, commands),
+                    false => self.note_step(state, line, &step, commands),
+                }
+            }
+        });
+    }
+
+    /// The journals end.
+    pub fn finish(&mut self, state: &mut AuditState) {
+        self.end(state, |_| true);
+    }
+
+    /// It is not known any more what the members of some keys are.
+    fn drop_keys(&mut self, line: &JournalLine<'_>, db: u32, words: &[&[u8]], commands: &Table) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let words: OwnedWords = words.iter().copied().collect();
+        for key in &commands.keys(words.as_words()).keys {
+            self.claims.retain(|claim| !claim.is_at(line.server, db, key));
+        }
+    }
+
+    fn end(&mut self, state: &mut AuditState, is_meant: impl Fn(&Claim) -> bool) {
+        self.claims.iter_mut().filter(|claim| is_meant(claim)).for_each(|claim| claim.is_over = true);
+        self.judge(state);
+    }
+
+    fn note_step(&mut self, state: &mut AuditState, line: &JournalLine<'_>, step: &Step<'_>, commands: &Table) {
+        let Step { row, db, words, reply } = *step;
+        let removed = ReplyValue::of(reply).number();
+        match (member_of(row.name, words), removed) {
+            (Some(member), Some(removed)) => return self.claim(state, line, step, (member, removed > 0)),
+            _ if is_claim(row.name) => return self.drop_keys(line, db, words, commands),
+            _ => {}
+        }
+        if self.claims.is_empty() {
+            return;
+        }
+        let words_of: OwnedWords = words.iter().copied().collect();
+        let accessed = commands.keys(words_of.as_words());
+        let own = |claim: &&mut Claim| !claim.is_over && claim.is_of(line.server, line.client);
+        for claim in self.claims.iter_mut().filter(own) {
+            claim.commands += 1;
+            claim.is_over |= claim.commands > MAX_COMMANDS;
+        }
+        if !accessed.writes {
+            return;
+        }
+        for key in &accessed.keys {
+            // A member that is there again is another one.
+            let is_again = |claim: &Claim| claim.is_at(line.server, db, key);
+            self.claims.retain(|claim| !is_again(claim) || !may_add(row.name, words, &claim.member));
+        }
+        let Some(&key) = accessed.keys.first() else { return };
+        let mut source = None;
+        for claim in self.claims.iter_mut().filter(own).filter(|claim| !claim.is_at(line.server, db, key)) {
+            let source = source.get_or_insert_with(|| AuditState::source_of(line, &state.client_of(line))).clone();
+            if claim.work.len() < MAX_WORK {
+                let (what, adds) = (what_is_done(row.name, db, words), adds(row.name, words, &claim.member));
+                claim.work.push(Work { what, adds, source });
+            }
+        }
+        self.judge(state);
+    }
+
+    /// A client removes a member, or is told that it is not there.
+    fn claim(
+        &mut self,
+        state: &mut AuditState,
+        line: &JournalLine<'_>,
+        step: &Step<'_>,
+        (member, is_first): (&[u8], bool),
+    ) {
+        let Some(&key) = step.words.get(1) else { return };
+        let is_here = |claim: &Claim| claim.is_at(line.server, step.db, key);
+        self.end(state, |claim| is_here(claim) && claim.is_of(line.server, line.client));
+        let is_its = |claim: &Claim| is_here(claim) && *claim.member == *member;
+        let client = state.meet_client_of(line);
+        let first = match is_first {
+            true => {
+                self.claims.retain(|claim| !is_its(claim));
+                None
+            }
+            false => {
+                let is_winner = |claim: &&Claim| claim.first.is_none() && is_its(claim);
+                let Some(winner) = self.claims.iter().rev().find(is_winner) else { return };
+                if winner.client.same_program(&client) != SameProgram::No {
+                    return;
+                }
+                Some(winner.source.place)
+            }
+        };
+        if self.claims.len() >= MAX_CLAIMS {
+            self.claims.pop_front();
+        }
+        let source = AuditState::source_of(line, &client);
+        let (key, member, work) = (key.into(), member.into(), SmallVec::new());
+        let db = step.db;
+        self.claims.push_back(Claim {
+            client,
+            source,
+            db,
+            key,
+            member,
+            first,
+            work,
+            commands: 0,
+            is_over: false,
+            is_reported: false,
+        });
+    }
+
+    /// Finds the clients that were told that another one was first, and have done all that it has done.
+    fn judge(&mut self, state: &mut AuditState) {
+        for at in 0..self.claims.len() {
+            let claim = &self.claims[at];
+            let Some(first) = claim.first.filter(|_| !claim.is_reported && !claim.work.is_empty()) else { continue };
+            let is_winner = |other: &&Claim| other.first.is_none() && other.source.place == first;
+            let Some(winner) = self.claims.iter().find(is_winner).filter(|winner| winner.is_over) else { continue };
+            let has_done = |work: &&Work| claim.work.iter().find(|own| own.what == work.what);
+            if winner.work.len() >= MAX_WORK || !winner.work.iter().all(|work| has_done(&work).is_some()) {
+                continue;
+            }
+            let Some((theirs, own)) =
+                winner.work.iter().filter(|work| work.adds).find_map(|work| has_done(&work).map(|own| (work, own)))
+            else {
+                continue;
+            };
+            state.collector.add(finding(claim, winner, (theirs, own)));
+            self.claims[at].is_reported = true;
+        }
+    }
+}
+
+impl Claim {
+    fn is_of(&self, server: u16, client: u64) -> bool {
+        (self.client.server, self.client.id) == (server, client)
+    }
+
+    fn is_at(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        (self.client.server, self.db) == (server, db) && *self.key == *key
+    }
+}
+
+fn finding(claim: &Claim, winner: &Claim, (theirs, own): (&Work, &Work)) -> Finding {
+    let key = String::from_utf8_lossy(&claim.key);
+    let sentence = format!(
+        "{} did with a member of `{key}` what {} had done, although it was told that this one had removed it before: it is done twice",
+        claim.client.display_name(),
+        winner.client.display_name(),
+    );
+    let mut evidence = vec![
+        winner.source.shows("removed the member, which was there"),
+        theirs.source.shows("did its work"),
+        claim.source.shows("removed it, too, and was told that it was not there any more"),
+        own.source.shows("did the same work again"),
+    ];
+    evidence.sort_by_key(|evidence| (evidence.source.real, evidence.source.seq));
+    Finding {
+        code: Code::CheckedThenTaken,
+        severity: Severity::Error,
+        server: claim.client.server,
+        db: claim.db,
+        key: Arc::clone(&claim.key),
+        sentence,
+        evidence,
+        times: 1,
+        seq: own.source.seq,
+        last_seq: own.source.seq,
+        at: own.source.at,
+        culprit: claim.client.id,
+        allowed: None,
+        mark: None,
+    }
+}
+
+/// Whether a command removes members, and tells whether they were there.
+fn is_claim(name: &str) -> bool {
+    matches!(name, "ZREM" | "SREM" | "HDEL" | "LREM")
+}
+
+/// The only member that a command removes.
+fn member_of<'a>(name: &str, words: &[&'a [u8]]) -> Option<&'a [u8]> {
+    match (name, words) {
+        ("ZREM" | "SREM" | "HDEL", [_, _, member]) | ("LREM", [_, _, _, member]) => Some(member),
+        _ => None,
+    }
+}
+
+/// Whether a command may put a member into a key. What it does is not looked at more closely than by its words.
+fn may_add(name: &str, words: &[&[u8]], member: &[u8]) -> bool {
+    let is_told =
+        matches!(name, "ZADD" | "SADD" | "HSET" | "HMSET" | "HSETNX" | "HINCRBY" | "ZINCRBY" | "LPUSH" | "RPUSH");
+    !is_told || words.get(2..).unwrap_or_default().contains(&member)
+}
+
+/// The hash of what a command does: its name, its key, and its field or member; of a list the elements.
+fn what_is_done(name: &str, db: u32, words: &[&[u8]]) -> u64 {
+    let part = match name {
+        "HINCRBY" | "HINCRBYFLOAT" | "HSET" | "HMSET" | "HSETNX" => words.get(2..3),
+        "ZINCRBY" => words.get(3..4),
+        "LPUSH" | "RPUSH" | "LPUSHX" | "RPUSHX" | "SADD" => words.get(2..),
+        _ => None,
+    };
+    HASH.hash_one((name, db, words.get(1), part.unwrap_or_default()))
+}
+
+/// Whether a command is about a member, and does more if it is done twice: it counts for it, or puts it into a list.
+fn adds(name: &str, words: &[&[u8]], member: &[u8]) -> bool {
+    let is_about = |at: usize| words.get(at).is_some_and(|word| is_named_in(word, member));
+    match name {
+        "INCR" | "INCRBY" | "INCRBYFLOAT" | "DECR" | "DECRBY" => is_about(1),
+        "HINCRBY" | "HINCRBYFLOAT" => is_about(1) || is_about(2),
+        "ZINCRBY" => is_about(1) || is_about(3),
+        "LPUSH" | "RPUSH" | "LPUSHX" | "RPUSHX" => words.get(2..).is_some_and(|elements| elements.contains(&member)),
+        _ => false,
+    }
+}
+
+/// Whether a part of a word is a part of a member: both have the same name in them.
+fn is_named_in(word: &[u8], member: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let has_digit = |part: &&[u8]| part.iter().any(u8::is_ascii_digit);
+    let names = |text: &'_ [u8]| -> Vec<Vec<u8>> {
+        let parts = text.split(|byte| !is_letter(byte)).filter(|part| part.len() >= TELLING);
+        parts.map(<[u8]>::to_vec).collect()
+    };
+    let of_member = names(member);
+    let is_only = of_member.len() == 1;
+    names(word).iter().any(|name| of_member.contains(name) && (is_only || has_digit(&name.as_slice())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_about_a_member_has_its_name() {
+        for (word, member) in
+            [("refund-9", r#"{"id":"refund-9","cents":4500}"#), ("runs:job17", "job17"), ("mail:ada", "ada")]
+        {
+            assert!(is_named_in(word.as_bytes(), member.as_bytes()), "{word} {member}");
+        }
+        for (word, member) in [
+            ("cents", r#"{"id":"refund-9","cents":4500}"#),
+            ("runs", "job17"),
+            ("a:b", "b"),
+            ("stats:done", "mail:done:7"),
+        ] {
+            assert!(!is_named_in(word.as_bytes(), member.as_bytes()), "{word} {member}");
+        }
+    }
+}
