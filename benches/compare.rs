@@ -145,13 +145,13 @@ struct Peer {
 
 fn main() -> Outcome<()> {
     let peers = peers()?;
-    if peers.len() == 2 {
-        println!("No redis-server or valkey-server on the PATH: redouble is measured alone.");
-    }
     compare_loads(&peers)?;
     compare_batches(&peers)?;
     if is_wanted("start") {
         compare_start(&peers)?;
+    }
+    for (title, begin) in BEGINNINGS.iter().filter(|(title, _)| is_wanted(title)) {
+        compare_connections(title, begin, &peers)?;
     }
     if is_wanted("memory") {
         compare_memory(&peers)?;
@@ -173,6 +173,8 @@ fn peers() -> Outcome<Vec<Peer>> {
         if !known && Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
             let command = [name, "--port", "{port}", "--save", "", "--appendonly", "no"];
             peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
+        } else if !known {
+            println!("Without {name}: it is not on the PATH, and PEERS has no {name}=\"COMMAND --port {{port}}\".");
         }
     }
     let own = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].map(str::to_owned);
@@ -271,15 +273,8 @@ fn compare_start(peers: &[Peer]) -> Outcome<()> {
 }
 
 fn compare_memory(peers: &[Peer]) -> Outcome<()> {
-    let mut rows = Vec::new();
-    for peer in peers {
-        let server = Server::start(peer, None)?;
-        let empty = server.resident()?;
-        server.write(|key| request(&["SET", &format!("lock:{key:012}"), &"v".repeat(VALUE)]))?;
-        rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
-    }
-    table("memory, 81 bytes of payload a key", &["bytes/key"], peers, &rows);
-    for (title, request) in ELEMENTS {
+    let values = VALUES.iter().map(|load| (load, "bytes/key"));
+    for (&(title, request), unit) in values.chain(ELEMENTS.iter().map(|load| (load, "bytes/element"))) {
         let mut rows = Vec::new();
         for peer in peers {
             let server = Server::start(peer, None)?;
@@ -287,13 +282,82 @@ fn compare_memory(peers: &[Peer]) -> Outcome<()> {
             server.write(request)?;
             rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
         }
-        table(title, &["bytes/element"], peers, &rows);
+        table(title, &[unit], peers, &rows);
     }
+    Ok(())
+}
+
+/// What a client sends first, each request answered before the next one, before it closes the connection.
+const BEGINNINGS: [(&str, &[&[&str]]); 2] = [
+    ("connections of one PING", &[&["PING"]]),
+    (
+        "connections as client libraries begin them",
+        &[
+            &["HELLO", "3"],
+            &["CLIENT", "SETINFO", "LIB-NAME", "bench"],
+            &["CLIENT", "SETINFO", "LIB-VER", "1"],
+            &["PING"],
+        ],
+    ),
+];
+
+/// The connections of a round: one after the other, and in a storm.
+const CONNECTIONS: usize = 2000;
+const STORM: usize = 4;
+
+fn compare_connections(title: &str, begin: &[&[&str]], peers: &[Peer]) -> Outcome<()> {
+    pin_this_process();
+    let requests: Vec<Vec<u8>> = begin.iter().map(|words| request(words)).collect();
+    let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
+    let mut seen = vec![Vec::new(); servers.len()];
+    for _ in 0..ROUNDS {
+        for (server, seen) in servers.iter().zip(&mut seen) {
+            let alone = server.take_connections(1, &requests, false)?;
+            let storm = server.take_connections(STORM, &requests, false)?;
+            seen.push([alone, storm, server.take_connections(STORM, &requests, true)?].concat());
+        }
+    }
+    let columns =
+        ["µs alone", "server CPU µs", "µs in a storm", "server CPU µs", "µs if reset in a storm", "server CPU µs"];
+    let medians = |rounds: &Vec<Vec<f64>>| {
+        (0..columns.len()).map(|column| median(rounds.iter().map(|round| round[column]).collect())).collect()
+    };
+    table(title, &columns, peers, &seen.iter().map(medians).collect::<Vec<_>>());
     Ok(())
 }
 
 /// The bytes of a request, made from a number.
 type Request = fn(u64) -> Vec<u8>;
+
+/// The commands that write a key of 17 bytes.
+const VALUES: [(&str, Request); 6] = [
+    ("memory of keys with 64 bytes", |number| request(&["SET", &key(number), &"v".repeat(VALUE)])),
+    ("memory of keys with 64 bytes and a deadline", |number| {
+        request(&["SET", &key(number), &"v".repeat(VALUE), "PX", &(100_000_000 + number).to_string()])
+    }),
+    ("memory of hashes of 5 fields", |number| {
+        let pairs = (0..5).flat_map(|field| [format!("field{field}"), format!("value:{field:04}")]);
+        collection("HSET", number, pairs)
+    }),
+    ("memory of lists of 10 elements", |number| {
+        collection("RPUSH", number, (0..10).map(|element| format!("element:{element:02}")))
+    }),
+    ("memory of sets of 5 members", |number| {
+        collection("SADD", number, (0..5).map(|member| format!("member:{member:02}")))
+    }),
+    ("memory of sorted sets of 5 members", |number| {
+        collection("ZADD", number, (0..5).flat_map(|member| [member.to_string(), format!("member:{member:02}")]))
+    }),
+];
+
+fn key(number: u64) -> String {
+    format!("lock:{number:012}")
+}
+
+fn collection(command: &str, number: u64, words: impl Iterator<Item = String>) -> Vec<u8> {
+    let words: Vec<String> = [command.to_owned(), key(number)].into_iter().chain(words).collect();
+    request(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
 
 /// The command that adds an element of 20 bytes to a collection.
 const ELEMENTS: [(&str, Request); 4] = [
@@ -448,6 +512,36 @@ impl Server {
         }
         let spent = self.processor_seconds()? - before;
         Ok(spent / (batch.trips * CLIENTS * REQUESTS) as f64 * 1e6)
+    }
+
+    /// Opens connections from so many threads at once, sends requests over each, and closes or resets it. Returns
+    /// microseconds for each connection, of time and of the server's processor time.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+    fn take_connections(&self, threads: usize, requests: &[Vec<u8>], reset: bool) -> Outcome<Vec<f64>> {
+        let open = || -> std::io::Result<()> {
+            for _ in 0..CONNECTIONS / threads {
+                let mut client = TcpStream::connect(("127.0.0.1", self.port))?;
+                for request in requests {
+                    client.write_all(request)?;
+                    // Every reply arrives at once.
+                    let _ = client.read(&mut [0; 4096])?;
+                }
+                if reset {
+                    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO))?;
+                }
+            }
+            Ok(())
+        };
+        let before = self.processor_seconds()?;
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(open)).collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into())))
+        })?;
+        let (took, spent) = (began.elapsed().as_secs_f64(), self.processor_seconds()? - before);
+        Ok([took, spent].map(|seconds| seconds / CONNECTIONS as f64 * 1e6).to_vec())
     }
 
     fn connect(&self) -> Outcome<TcpStream> {

@@ -23,11 +23,13 @@ pub struct ReplicationId {
     pub current: String,
     /// The primary's, after the server was a replica.
     pub former: Option<String>,
+    /// The first byte of the stream that is not of the former one.
+    pub former_until: u64,
 }
 
 impl ReplicationId {
     fn new() -> Self {
-        Self { current: random_id(), former: None }
+        Self { current: random_id(), former: None, former_until: 0 }
     }
 }
 
@@ -50,11 +52,13 @@ impl Identity {
         *self.replication_id.lock_ignoring_poison() = ReplicationId::new();
     }
 
-    /// Changes the replication id and keeps the former one, for a replica that becomes a primary.
-    pub fn shift_replication_id(&self) {
+    /// Changes the replication id and keeps the former one for what the stream has so far, for a replica that becomes a
+    /// primary.
+    pub fn shift_replication_id(&self, offset: u64) {
         let mut id = self.replication_id.lock_ignoring_poison();
         let former = std::mem::replace(&mut id.current, random_id());
         id.former = Some(former);
+        id.former_until = offset + 1;
     }
 
     pub fn started(&self) -> Millis {
@@ -86,8 +90,8 @@ mod tests {
         assert!(one.run_id().bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_ne!(one.run_id(), other.run_id());
         let before = one.replication_id().current;
-        one.shift_replication_id();
-        assert_eq!(one.replication_id().former, Some(before));
+        one.shift_replication_id(7);
+        assert_eq!((one.replication_id().former, one.replication_id().former_until), (Some(before), 8));
         let shifted = one.replication_id().current;
         one.change_replication_id();
         assert_ne!(one.replication_id().current, shifted);

@@ -55,6 +55,13 @@ pub trait Fleet: Send + Sync {
     /// The command has taken full effect when the returned future is ready.
     fn control_instance(&self, number: usize, order: InstanceCommand, by: u64) -> Result<Completion, CommandError>;
 
+    /// Treats the links of an instance to its replicas, or to the one with this name. How many it concerned, or how many changes
+    /// it let go.
+    fn order_link(&self, number: usize, order: LinkOrder, replica: Option<&str>) -> Result<u64, CommandError>;
+
+    /// The links of an instance to its replicas.
+    fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError>;
+
     /// Refuses connections to a node of the deployment, and closes those of all its clients except `except`.
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError>;
 
@@ -124,4 +131,51 @@ pub enum InstanceCommand {
     Cut(Vec<u8>),
     /// End one such cut, or all of them.
     Heal(Option<Vec<u8>>),
+}
+
+/// What can be done with the links to replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkOrder {
+    /// Send nothing until it is let go.
+    Hold,
+    /// Let so many changes go.
+    Step(u64),
+    /// Send everything so many milliseconds later, by the clock of the instance.
+    Lag(Millis),
+    /// Close it, and refuse the replica when it comes back.
+    Cut,
+    Heal,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkState {
+    #[default]
+    Open,
+    Held,
+    /// It is sent so many milliseconds later.
+    Late(Millis),
+    Cut,
+}
+
+impl LinkState {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Held => "held",
+            Self::Late(_) => "late",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// A link, as a list of them shows it.
+pub struct LinkInfo {
+    /// The address and port of the replica.
+    pub replica: String,
+    pub state: LinkState,
+    /// How many changes it holds.
+    pub held: usize,
+    /// How many bytes of the stream the replica has, and how many it lacks.
+    pub acknowledged: u64,
+    pub behind: u64,
 }

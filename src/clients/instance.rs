@@ -17,6 +17,7 @@ mod pause;
 mod persistence;
 mod reload;
 mod replica;
+mod replication;
 mod save;
 mod settings;
 mod shutdown;
@@ -57,12 +58,14 @@ use panics::Panics;
 use pause::Pause;
 pub use persistence::Persistence;
 use reload::LastSnapshot;
+use replication::Replication;
 pub use save::NamedBy;
 use shutdown::Shutdown;
 
 pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
 pub use replica::Primary;
+pub use replication::{Acknowledgement, ReplicaState, SyncRequest};
 
 /// What the commands of the test powers have to know of a real server behind this one.
 pub struct UpstreamInfo {
@@ -127,6 +130,7 @@ pub struct Instance {
     monitors: Monitors,
     debug_sleep: DebugSleep,
     eviction: EvictionProgress,
+    replication: Replication,
     shutdown: Arc<Shutdown>,
     panics: Arc<Panics>,
     /// The settings and users that the server was started with.
@@ -187,6 +191,7 @@ impl Instance {
             monitors: Monitors::default(),
             debug_sleep: DebugSleep::default(),
             eviction: EvictionProgress::default(),
+            replication: Replication::default(),
             shutdown: Arc::default(),
             panics: Arc::default(),
             initial: OnceLock::new(),

@@ -73,6 +73,9 @@ pub struct Totals {
     pub writes: u64,
     pub expire_cycles: u64,
     pub expire_cycle_micros: u64,
+    pub full_syncs: u64,
+    pub partial_syncs: u64,
+    pub refused_partial_syncs: u64,
 }
 
 /// Commands that were asked for and that the server does not have.
@@ -175,6 +178,10 @@ pub struct Stats {
     /// How often expired keys were deleted, and how many microseconds that took.
     pub expire_cycles: AtomicU64,
     pub expire_cycle_micros: AtomicU64,
+    /// How often a replica got everything, only what it lacked, and everything although it asked for less.
+    pub full_syncs: AtomicU64,
+    pub partial_syncs: AtomicU64,
+    pub refused_partial_syncs: AtomicU64,
     errors: AtomicU64,
     /// How often each error code was answered.
     errors_by_code: Mutex<ErrorCodes>,
@@ -262,6 +269,9 @@ impl Stats {
             writes: all.writes - reset.writes,
             expire_cycles: all.expire_cycles - reset.expire_cycles,
             expire_cycle_micros: all.expire_cycle_micros - reset.expire_cycle_micros,
+            full_syncs: all.full_syncs - reset.full_syncs,
+            partial_syncs: all.partial_syncs - reset.partial_syncs,
+            refused_partial_syncs: all.refused_partial_syncs - reset.refused_partial_syncs,
         }
     }
 
@@ -310,6 +320,9 @@ impl Stats {
             errors: load(&self.errors),
             expire_cycles: load(&self.expire_cycles),
             expire_cycle_micros: load(&self.expire_cycle_micros),
+            full_syncs: load(&self.full_syncs),
+            partial_syncs: load(&self.partial_syncs),
+            refused_partial_syncs: load(&self.refused_partial_syncs),
             hits: elsewhere.hits,
             misses: elsewhere.misses,
             expired: elsewhere.expired,

@@ -69,9 +69,13 @@ impl ClientType {
         }
     }
 
-    /// A client that runs MONITOR counts as normal, and no replicas exist here.
+    /// A client that runs MONITOR counts as normal.
     pub fn of(client: &Client) -> Self {
-        if client.seen().is_subscriber() { Self::Subscriber } else { Self::Normal }
+        match client.seen() {
+            seen if seen.replica.load(Relaxed) => Self::Replica,
+            seen if seen.is_subscriber() => Self::Subscriber,
+            _ => Self::Normal,
+        }
     }
 }
 

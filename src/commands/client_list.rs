@@ -133,6 +133,7 @@ pub(super) fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String 
     let seen = client.seen();
     let letters = [
         ('O', seen.monitor.load(Relaxed)),
+        ('S', seen.replica.load(Relaxed)),
         ('P', seen.is_subscriber()),
         ('x', seen.queued.load(Relaxed) >= 0),
         ('b', seen.blocked.load(Relaxed)),

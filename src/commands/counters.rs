@@ -84,6 +84,7 @@ fn incrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult
         new.extend_from_slice(text.as_bytes());
         Ok(text)
     })?;
+    view.replicate_as(&[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     view.notify(EventClass::String, "incrbyfloat", key);
     Ok(Reply::text(text))
 }

@@ -52,6 +52,7 @@ const FLUSHALL: Command = Command::new(
 fn flushall<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let is_lazy = parse_flush_mode(view, args)?;
     let removed = view.flush_everything();
+    view.replicate_anyway(args.words());
     if is_lazy {
         view.count_freed_lazily(removed);
     }
@@ -77,6 +78,7 @@ const FLUSHDB: Command = Command::new(
 fn flushdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let is_lazy = parse_flush_mode(view, args)?;
     let removed = view.flush();
+    view.replicate_anyway(args.words());
     if is_lazy {
         view.count_freed_lazily(removed);
     }
@@ -118,6 +120,7 @@ fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let other = parse_int(args.bytes()?).map_err(|_| INVALID_SECOND_INDEX)?;
     let (one, other) = (in_range(view.databases(), one)?, in_range(view.databases(), other)?);
     view.swap(one, other);
+    view.replicate_anyway(args.words());
     Ok(Reply::OK)
 }
 

@@ -6,7 +6,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since};
 use crate::data::keyspace::{EventClass, Expiry, View};
-use crate::protocol::parse_integer;
+use crate::protocol::{Words, parse_integer};
 use crate::spec::Args;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,26 @@ impl<'a> ExpireOption<'a> {
     }
 }
 
+/// Sends replicas a string with its deadline, which is the same there however long the way is.
+#[inline]
+pub(super) fn replicate_set(view: &mut View<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
+    if let Expiry::At(deadline) = expiry
+        && view.is_replicated()
+    {
+        view.replicate_as(&[b"SET", key, value, b"PXAT", deadline.to_string().as_bytes()]);
+    }
+}
+
+/// Sends replicas a deadline, with the options of EXPIRE if there are any.
+#[inline]
+pub(super) fn replicate_deadline(view: &mut View<'_>, key: &[u8], deadline: Millis, options: Words<'_>) {
+    if view.is_replicated() {
+        let deadline = deadline.to_string();
+        let words: Vec<&[u8]> = [b"PEXPIREAT", key, deadline.as_bytes()].into_iter().chain(options.iter()).collect();
+        view.replicate_as(&words);
+    }
+}
+
 /// Writes a string. If its deadline has passed, Redis still writes it, and the next access finds it expired; Valkey
 /// deletes the old value instead.
 #[inline]
@@ -113,6 +133,7 @@ pub(super) fn write_string(view: &mut View<'_>, args: &Args<'_>, key: &[u8], val
         }
         expiry => {
             view.set_string(key, value, expiry);
+            replicate_set(view, key, value, expiry);
             notify_set(view, key, expiry);
         }
     }
@@ -124,6 +145,8 @@ pub(super) fn delete_past_deadline(view: &mut View<'_>, args: &Args<'_>, key: &[
         view.free_lazily(key);
     }
     if view.remove(key) {
+        let name: &[u8] = if view.settings().lazy_free.expire.load(Ordering::Relaxed) { b"UNLINK" } else { b"DEL" };
+        view.replicate_as(&[name, key]);
         if args.profile().has(Since::valkey(9, 0, 0)) {
             view.notify(EventClass::Expired, "expired", key);
         } else {

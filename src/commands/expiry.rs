@@ -1,6 +1,6 @@
 //! Deadlines of keys: EXPIRE, TTL, PERSIST and their variants.
 
-use super::expire_options::{delete_past_deadline, invalid_expire_time};
+use super::expire_options::{delete_past_deadline, invalid_expire_time, replicate_deadline};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -108,6 +108,7 @@ fn set_expiry<'v>(view: &mut View<'_>, args: &mut Args<'v>, start: Millis, unit:
         delete_past_deadline(view, args, key);
     } else {
         view.set_deadline(key, Some(deadline));
+        replicate_deadline(view, key, deadline, args.words().from(3));
         view.notify(EventClass::Generic, "expire", key);
     }
     Ok(Reply::Integer(1))

@@ -94,6 +94,14 @@ fn geoadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         let score = parse_point(args)?.score() as f64;
         members.push((score, args.bytes()?));
     }
+    if view.is_replicated() {
+        let scores: Vec<String> = members.iter().map(|(score, _)| format!("{score}")).collect();
+        let flags = [(options.nx, "NX"), (options.xx, "XX"), (options.ch, "CH")];
+        let mut words: Vec<&[u8]> = vec![b"zadd", key];
+        words.extend(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name.as_bytes()));
+        words.extend(scores.iter().zip(&members).flat_map(|(score, (_, member))| [score.as_bytes(), member]));
+        view.replicate_changes_as(&words);
+    }
     add_members(view, key, &members, &options, args.profile())
 }
 

@@ -65,6 +65,7 @@ fn hincrbyfloat<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResul
         let text = value.plus(increment).ok_or(SUM_NOT_FINITE)?.to_decimal();
         Ok((text.clone(), text))
     })?;
+    view.replicate_as(&[b"HSET", key, field, text.as_bytes()]);
     view.notify(EventClass::Hash, "hincrbyfloat", key);
     Ok(Reply::text(text))
 }

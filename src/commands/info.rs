@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
-use crate::clients::instance::Primary;
+use crate::clients::instance::{Primary, ReplicaState};
 use crate::clients::session::{Client, Seen};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -184,7 +184,7 @@ fn clients(call: &Call<'_>, fields: &mut Fields) {
     let all = instance.clients.all();
     let count = |wanted: fn(&Seen) -> bool| all.iter().filter(|client| wanted(client.seen())).count();
     let largest = |size: fn(&Client) -> usize| all.iter().map(|client| size(client)).max().unwrap_or(0);
-    fields.add("connected_clients", all.len());
+    fields.add("connected_clients", all.len() - count(|seen| seen.replica.load(Ordering::Relaxed)));
     fields.add("cluster_connections", 0);
     fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
     fields.add("client_recent_max_input_buffer", largest(|client| client.seen().input.load(Ordering::Relaxed)));
@@ -255,18 +255,33 @@ fn replication(call: &Call<'_>, fields: &mut Fields) {
     if let Some(primary) = instance.primary() {
         replica(call, &primary, fields);
     }
-    fields.add("connected_slaves", 0);
+    let stream = instance.replication_state();
+    fields.add("connected_slaves", stream.replicas.len());
+    let least = |name: &str| instance.config.number::<u32>(name);
+    if least("min-replicas-to-write") != 0 && least("min-replicas-max-lag") != 0 {
+        fields.add("min_slaves_good_slaves", instance.good_replicas());
+    }
+    let more = match () {
+        () if fields.profile.has(Since::valkey(8, 0, 0)) => ",type=replica",
+        () if fields.profile.has(Since::redis(8, 0, 0)) => ",io-thread=0",
+        () => "",
+    };
+    for (place, ReplicaState { address, port, acknowledged, lag }) in stream.replicas.iter().enumerate() {
+        let state = format!("ip={address},port={port},state=online,offset={acknowledged},lag={lag}{more}");
+        fields.add(&format!("slave{place}"), state);
+    }
     fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_waiting_psync"]);
     fields.add("master_failover_state", "no-failover");
     // The former id holds up to the offset at which the server became a primary.
-    let second_offset = if id.former.is_some() { 1 } else { -1 };
+    let second_offset = if id.former.is_some() { id.former_until.to_string() } else { "-1".to_owned() };
     fields.add("master_replid", id.current);
     fields.add("master_replid2", id.former.unwrap_or_else(|| "0".repeat(40)));
-    fields.add("master_repl_offset", 0);
+    fields.add("master_repl_offset", stream.offset);
     fields.add("second_repl_offset", second_offset);
-    fields.add("repl_backlog_active", 0);
+    fields.add("repl_backlog_active", u8::from(stream.is_on));
     fields.add("repl_backlog_size", instance.config.text("repl-backlog-size"));
-    fields.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    fields.add("repl_backlog_first_byte_offset", stream.first_byte);
+    fields.add("repl_backlog_histlen", stream.kept);
 }
 
 /// What a replica tells of itself, while its primary does not answer.

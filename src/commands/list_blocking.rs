@@ -1,7 +1,7 @@
 //! Blocking commands on lists: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH, BLMPOP.
 
 use super::blocking::{FROM_SCRIPTS, may_serve};
-use super::lists::{limits, move_element, parse_end, parse_lmpop, pop_from, pop_one};
+use super::lists::{limits, move_element, parse_end, parse_lmpop, pop_from, pop_name, pop_one};
 use super::timeout;
 use crate::base::clock::Millis;
 use crate::base::profile::Since;
@@ -52,6 +52,7 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>, end
     let limits = limits(view, args);
     for key in keys.iter().filter(|key| may_serve(key, ready)) {
         if let Some(element) = pop_one(view, key, end, &limits)? {
+            view.replicate_as(&[pop_name(end), key]);
             return Ok(ReplyOrBlock::Reply(Reply::Array(vec![Reply::bulk(key), Reply::bulk(element)])));
         }
     }
@@ -121,7 +122,15 @@ fn move_or_block<'v>(
     let limits = limits(view, args);
     let moved = move_element(view, source, destination, ends, &limits)?;
     Ok(match moved {
-        Some(element) => ReplyOrBlock::Reply(Reply::bulk(element)),
+        Some(element) => {
+            // The request without its timeout, and under the name of the command that does not block.
+            let words: Vec<&[u8]> = args.words().iter().collect();
+            if let [name, operands @ .., _] = words.as_slice() {
+                let name: &[u8] = if name.len() == "BLMOVE".len() { b"LMOVE" } else { b"RPOPLPUSH" };
+                view.replicate_as(&[&[name], operands].concat());
+            }
+            ReplyOrBlock::Reply(Reply::bulk(element))
+        }
         // The reply to a time-out is BLPOP's null array. Where nothing may block, it is LMOVE's null.
         None => ReplyOrBlock::Block(BlockForKeys {
             denied_reply: Reply::Null,

@@ -209,6 +209,11 @@ pub(super) fn pop_count(
     Ok(elements)
 }
 
+/// The command that pops from an end.
+pub(super) fn pop_name(end: End) -> &'static [u8] {
+    if end == End::Front { b"LPOP" } else { b"RPOP" }
+}
+
 #[inline]
 fn notify_pop(view: &mut View<'_>, key: &[u8], end: End, gone: bool) {
     view.notify_removal(EventClass::List, if end == End::Front { "lpop" } else { "rpop" }, key, gone);
@@ -361,5 +366,6 @@ pub(super) fn pop_from<'v>(
         return Ok(None);
     }
     let elements = pop_count(view, key, request.end, request.count, limits)?;
+    view.replicate_as(&[pop_name(request.end), key, elements.len().to_string().as_bytes()]);
     Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])))
 }

@@ -132,14 +132,14 @@ fn memory_stats(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'stat
     add("peak.allocated", bytes(figures.peak));
     add("total.allocated", bytes(figures.used));
     add("startup.allocated", bytes(figures.startup));
-    add("replication.backlog", bytes(0));
+    add("replication.backlog", bytes(figures.backlog));
     if redis_8 {
         add("replica.fullsync.buffer", bytes(0));
     }
     if valkey_9 {
         add("replicas.repl.buffer", bytes(0));
     }
-    add("clients.slaves", bytes(0));
+    add("clients.slaves", bytes(figures.replicas));
     add("clients.normal", bytes(figures.clients));
     if seven {
         add("cluster.links", bytes(0));

@@ -1,9 +1,11 @@
 //! The memory of the server as INFO and MEMORY STATS report it.
 
 use std::fs::read_to_string;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::clients::instance::{EMPTY_SERVER, Instance};
+use crate::clients::session::Client;
 
 /// What the tables of a database take for each key, and for each key with a deadline.
 const KEY_OVERHEAD: u64 = 9;
@@ -14,7 +16,11 @@ pub(super) struct MemoryFigures {
     pub used: u64,
     pub peak: u64,
     pub startup: u64,
+    /// Of clients that are no replicas, and of those that are.
     pub clients: u64,
+    pub replicas: u64,
+    /// What is kept of the stream to replicas.
+    pub backlog: u64,
     /// What the process takes of the machine's memory.
     pub resident: u64,
     pub scripts: u64,
@@ -27,7 +33,10 @@ pub(super) struct MemoryFigures {
 
 impl MemoryFigures {
     pub fn of(instance: &Instance) -> Self {
-        let clients: u64 = instance.clients.all().iter().map(|client| client.memory() as u64).sum();
+        let (replicas, clients): (Vec<_>, Vec<_>) =
+            (instance.clients.all().into_iter()).partition(|client| client.seen().replica.load(Ordering::Relaxed));
+        let sum = |clients: Vec<Arc<Client>>| clients.iter().map(|client| client.memory() as u64).sum();
+        let (replicas, clients): (u64, u64) = (sum(replicas), sum(clients));
         let used = instance.used_memory() as u64;
         let sizes = instance.keyspace.sizes();
         let stats = instance.scripts.stats();
@@ -36,6 +45,8 @@ impl MemoryFigures {
             peak: instance.peak_memory.fetch_max(used, Ordering::Relaxed).max(used),
             startup: EMPTY_SERVER as u64,
             clients,
+            replicas,
+            backlog: instance.replication_state().kept as u64,
             resident: kilobytes("/proc/self/status", "VmRSS:").unwrap_or(used),
             scripts: (stats.script_text + stats.library_text) as u64,
             interpreters: (stats.eval_memory + stats.function_memory) as u64,
@@ -50,7 +61,7 @@ impl MemoryFigures {
     /// All but the data.
     pub fn overhead(&self) -> u64 {
         let tables: u64 = self.databases.iter().map(|(_, [main, expires])| main + expires).sum();
-        (self.startup + self.clients + self.scripts + tables).min(self.used)
+        (self.startup + self.clients + self.replicas + self.scripts + tables).min(self.used)
     }
 
     pub fn dataset(&self) -> u64 {

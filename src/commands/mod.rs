@@ -88,6 +88,7 @@ mod stream_ids;
 mod stream_info;
 mod stream_pending;
 mod stream_read;
+mod stream_replication;
 mod streams;
 mod string_ranges;
 mod strings;

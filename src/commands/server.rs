@@ -1,7 +1,7 @@
 //! TIME, ROLE and LASTSAVE; and what the rows of this group have in common.
 
 use crate::base::profile::Since;
-use crate::clients::instance::Primary;
+use crate::clients::instance::{Primary, ReplicaState};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::data::keyspace::View;
 use crate::protocol::Reply;
@@ -63,7 +63,14 @@ const ROLE: Command = Command::new(
 
 fn role(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
     Ok(Reply::Array(match call.server.primary() {
-        None => vec![Reply::text("master"), Reply::Integer(0), Reply::Array(Vec::new())],
+        None => {
+            let stream = call.server.replication_state();
+            let replica = |ReplicaState { address, port, acknowledged, .. }: ReplicaState| {
+                Reply::strings([address, port.to_string(), acknowledged.to_string()])
+            };
+            let replicas = stream.replicas.into_iter().map(replica).collect();
+            vec![Reply::text("master"), Reply::Integer(stream.offset as i64), Reply::Array(replicas)]
+        }
         // `connect`: about to try it again. A negative offset: nothing has come yet.
         Some(Primary { host, port }) => vec![
             Reply::text("slave"),

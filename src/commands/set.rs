@@ -1,7 +1,7 @@
 //! SET, SETEX, PSETEX, SETNX and GETSET.
 
 use super::conditional::Comparison;
-use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, write_string};
+use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, replicate_set, write_string};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -120,6 +120,7 @@ fn set_with_options<'v>(
         let written = view.insert_if_absent(key, value, Some(deadline));
         if written {
             view.count_lock();
+            replicate_set(view, key, value, expiry);
             notify_set(view, key, expiry);
         }
         return Ok(if written { Reply::OK } else { Reply::Null });
@@ -140,12 +141,28 @@ fn set_with_options<'v>(
             view.count_lock();
         }
         write_string(view, args, key, value, expiry);
+        if options.get && !matches!(expiry, Expiry::At(_)) {
+            replicate_without_get(view, args);
+        }
     }
     Ok(match old {
         Some(old) => Reply::bulk(old),
         None if holds && !options.get => Reply::OK,
         None => Reply::Null,
     })
+}
+
+/// Sends replicas the request without GET, whose reply nobody reads there.
+#[cold]
+fn replicate_without_get(view: &mut View<'_>, args: &Args<'_>) {
+    let words: Vec<&[u8]> = args
+        .words()
+        .iter()
+        .enumerate()
+        .filter(|(at, word)| *at < 3 || !word.eq_ignore_ascii_case(b"GET"))
+        .map(|(_, word)| word)
+        .collect();
+    view.replicate_as(&words);
 }
 
 const SETEX: Command = Command::new(
@@ -184,6 +201,7 @@ fn set_with_ttl<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, unit: TimeUnit)
     let (key, lifetime, value) = (args.key()?, args.bytes()?, args.bytes()?);
     let deadline = ExpireTime { value: lifetime, unit, absolute: false }.deadline(view.now(), args)?;
     view.set_string(key, value, Expiry::At(deadline));
+    replicate_set(view, key, value, Expiry::At(deadline));
     notify_set(view, key, Expiry::At(deadline));
     Ok(Reply::OK)
 }
@@ -234,6 +252,7 @@ const GETSET: Command = Command::new(
 fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let (key, value) = (args.key()?, args.bytes()?);
     let old = view.replace_string(key, value)?;
+    view.replicate_as(&[b"SET", key, value]);
     view.notify(EventClass::String, "set", key);
     Ok(old.map_or(Reply::Null, Reply::bulk))
 }

@@ -117,7 +117,7 @@ fn combine_and_store<'v>(
 
 fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let smallest = sets.iter().copied().flatten().min_by_key(|set| set.len());
-    let integers = smallest.is_some_and(|set| matches!(set, Set::Integers(_)));
+    let integers = smallest.is_some_and(|set| set.encoding() == "intset");
     // Releases with listpack sets start with a listpack, and convert to an intset at the end if all members are
     // integers.
     let mut result = if integers || !limits.converts_upfront { Set::of_integers() } else { Set::packed() };

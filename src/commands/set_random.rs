@@ -1,5 +1,7 @@
 //! SPOP and SRANDMEMBER.
 
+use std::sync::atomic::Ordering;
+
 use super::sampling::{parse_count, sample};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
@@ -51,6 +53,9 @@ fn pop_one(view: &mut View<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, CommandEr
         (set.take(place), 1)
     })?;
     let Some((popped, gone)) = removal else { return Ok(None) };
+    if let Some(member) = &popped {
+        view.replicate_as(&[b"SREM", key, member]);
+    }
     notify_pop(view, key, gone);
     Ok(popped)
 }
@@ -88,6 +93,12 @@ fn pop(view: &mut View<'_>, args: &Args<'_>, key: &[u8], count: usize) -> Result
         (popped, removed)
     })?;
     let Some((popped, gone)) = removal else { return Ok(None) };
+    if stay == 0 {
+        let lazily = view.settings().lazy_free.server_del.load(Ordering::Relaxed);
+        view.replicate_as(&[if lazily { b"UNLINK".as_slice() } else { b"DEL" }, key]);
+    } else if view.is_replicated() {
+        popped.iter().for_each(|member| view.replicate_as(&[b"SREM", key, member]));
+    }
     notify_pop(view, key, gone);
     Ok(Some(popped))
 }

@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{BlockForKeys, BlockingResult, Command, CommandResult, Handler, ReadyKey, ReplyOrBlock};
-use crate::data::keyspace::{EventClass, Scored, SortedSet, ValueKind, View};
+use crate::data::keyspace::{EventClass, SortedSet, ValueKind, View};
 use crate::protocol::{Reply, Words, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -38,6 +38,9 @@ const ZPOPMAX: Command = Command::new(
     },
 );
 
+/// A member and its score.
+type Popped = (Vec<u8>, f64);
+
 /// Which members are popped first.
 #[derive(Clone, Copy)]
 enum Side {
@@ -53,7 +56,14 @@ impl Side {
         }
     }
 
-    fn pop_from(self, set: &mut SortedSet) -> Option<Scored> {
+    fn command(self) -> &'static [u8] {
+        match self {
+            Self::Least => b"ZPOPMIN",
+            Self::Greatest => b"ZPOPMAX",
+        }
+    }
+
+    fn pop_from(self, set: &mut SortedSet) -> Option<Popped> {
         match self {
             Self::Least => set.take(0),
             Self::Greatest => set.take(set.len().saturating_sub(1)),
@@ -89,7 +99,7 @@ fn zpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, side: Side) -> CommandR
     Ok(pairs(pop(view, key, side, count)?, args.profile()))
 }
 
-fn pop_one(view: &mut View<'_>, key: &[u8], side: Side) -> Result<Option<Scored>, CommandError> {
+fn pop_one(view: &mut View<'_>, key: &[u8], side: Side) -> Result<Option<Popped>, CommandError> {
     let removal = view.change(key, |set: &mut SortedSet| (side.pop_from(set), 1))?;
     let Some((popped, gone)) = removal else { return Ok(None) };
     notify_pop(view, key, side, gone);
@@ -101,9 +111,9 @@ fn notify_pop(view: &mut View<'_>, key: &[u8], side: Side, gone: bool) {
 }
 
 /// Pops `count` members, or all.
-fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Scored>, CommandError> {
+fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<Popped>, CommandError> {
     let removal = view.change(key, |set: &mut SortedSet| {
-        let popped: Vec<Scored> = (0..count.min(set.len())).filter_map(|_| side.pop_from(set)).collect();
+        let popped: Vec<Popped> = (0..count.min(set.len())).filter_map(|_| side.pop_from(set)).collect();
         let removed = popped.len();
         (popped, removed)
     })?;
@@ -114,12 +124,15 @@ fn pop(view: &mut View<'_>, key: &[u8], side: Side, count: usize) -> Result<Vec<
     Ok(popped)
 }
 
-fn member_and_score(scored: Scored, profile: &Profile) -> [Reply<'static>; 2] {
-    let score = score_reply(scored.score(), profile);
-    [Reply::bulk(scored.into_member()), score]
+fn replicate_pops(view: &mut View<'_>, key: &[u8], side: Side, popped: &[Popped]) {
+    view.replicate_as(&[side.command(), key, popped.len().to_string().as_bytes()]);
 }
 
-fn pairs(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
+fn member_and_score((member, score): Popped, profile: &Profile) -> [Reply<'static>; 2] {
+    [Reply::bulk(member), score_reply(score, profile)]
+}
+
+fn pairs(popped: Vec<Popped>, profile: &Profile) -> Reply<'static> {
     Reply::Pairs(popped.into_iter().map(|scored| member_and_score(scored, profile).into()).collect())
 }
 
@@ -155,11 +168,12 @@ fn zmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let request = MultiPop::parse(args, Side::parse)?;
     let Some(key) = first_with_members(view, request.keys, None)? else { return Ok(Reply::NullArray) };
     let popped = pop(view, key, request.end, request.count)?;
+    replicate_pops(view, key, request.end, &popped);
     Ok(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())]))
 }
 
 /// Nested arrays in RESP2 and in RESP3.
-fn nested(popped: Vec<Scored>, profile: &Profile) -> Reply<'static> {
+fn nested(popped: Vec<Popped>, profile: &Profile) -> Reply<'static> {
     Reply::Array(popped.into_iter().map(|scored| Reply::Array(member_and_score(scored, profile).into())).collect())
 }
 
@@ -202,6 +216,7 @@ fn bzpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>, s
     let deadline = timeout::parse_seconds(view, args)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(block(keys, deadline)) };
     let popped = pop(view, key, side, 1)?;
+    view.replicate_as(&[side.command(), key]);
     let popped = popped.into_iter().flat_map(|scored| member_and_score(scored, args.profile()));
     Ok(ReplyOrBlock::Reply(Reply::Array([Reply::bulk(key)].into_iter().chain(popped).collect())))
 }
@@ -212,6 +227,7 @@ fn bzmpop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) 
     let deadline = timeout::parse_seconds(view, &mut timeout)?;
     let Some(key) = first_with_members(view, keys, ready)? else { return Ok(block(keys, deadline)) };
     let popped = pop(view, key, side, count)?;
+    replicate_pops(view, key, side, &popped);
     Ok(ReplyOrBlock::Reply(Reply::Array(vec![Reply::bulk(key), nested(popped, args.profile())])))
 }
 

@@ -216,12 +216,12 @@ fn range<'v>(
 }
 
 pub(super) fn members_reply<'v>(
-    members: impl Iterator<Item = &'v Scored>,
+    members: impl Iterator<Item = Scored<'v>>,
     scores: bool,
     profile: &Profile,
 ) -> Reply<'v> {
     if scores {
-        let pair = |scored: &'v Scored| (Reply::bulk(scored.member()), score_reply(scored.score(), profile));
+        let pair = |scored: Scored<'v>| (Reply::bulk(scored.member()), score_reply(scored.score(), profile));
         return Reply::Pairs(members.map(pair).collect());
     }
     Reply::Array(members.map(|scored| Reply::bulk(scored.member())).collect())

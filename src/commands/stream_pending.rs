@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::stream_groups::{find_group, no_key_or_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{entry_reply, id_reply, parse, parse_range_end, parse_range_start};
+use super::stream_replication::{Delivered, Position};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
@@ -211,6 +212,9 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
         args.bytes()?;
     }
     let claim = Claim::parse(args, min_idle, now)?;
+    let replicates = view.is_replicated();
+    let mut replicated = Vec::new();
+    let mut moved_to = None;
     let claimed = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let mut moved = claim.last > group.last();
@@ -220,17 +224,31 @@ fn xclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
             claim.touch_claiming_consumer(group, consumer, now, args.profile());
             let mut changes = 0;
             ids.retain(|id| {
+                let before = replicates.then(|| Delivered::of(group, *id)).flatten();
                 let (claimed, changed) = claim.apply(group, log, *id, consumer, now);
+                let after = replicates.then(|| Delivered::of(group, *id)).flatten();
+                replicated.extend(if claimed { after } else { before.filter(|_| changed) });
                 moved &= !changed;
                 changes += usize::from(changed);
                 claimed
             });
             mark_active(group, consumer, now, !ids.is_empty());
+            moved_to = moved.then(|| Position { last: group.last(), read: group.read().unwrap_or(-1) });
             (claim.new.get(), changes + usize::from(moved))
         })
     })?;
+    replicate_claims(view, key, name, &replicated);
+    if let Some(position) = moved_to {
+        position.replicate(view, key, name);
+    }
     notify_and_count(view, key, claimed.flatten());
     Ok(claimed_reply(view, key, ids, claim.just_ids))
+}
+
+/// Sends what was claimed instead of the command that claimed it.
+fn replicate_claims(view: &mut View<'_>, key: &[u8], group: &[u8], claims: &[Delivered]) {
+    view.replicate_no_more();
+    claims.iter().for_each(|claim| claim.replicate(view, key, group));
 }
 
 /// Marks a consumer that got an entry as active.
@@ -305,6 +323,8 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         return Err(no_key_or_group(key, name));
     }
     let claim = Claim { just_ids, ..Claim::new(min_idle, now) };
+    let replicates = view.is_replicated();
+    let mut replicated = Vec::new();
     let found = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             claim.touch_claiming_consumer(group, consumer, now, args.profile());
@@ -318,9 +338,16 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
                     break;
                 }
                 at = id.next();
+                let before = replicates.then(|| Delivered::of(group, id)).flatten();
                 match claim.apply(group, log, id, consumer, now) {
-                    (true, _) => found.claimed.push(id),
-                    (false, true) => found.deleted.push(id),
+                    (true, _) => {
+                        found.claimed.push(id);
+                        replicated.extend(replicates.then(|| Delivered::of(group, id)).flatten());
+                    }
+                    (false, true) => {
+                        found.deleted.push(id);
+                        replicated.extend(before);
+                    }
                     (false, false) => {}
                 }
             }
@@ -332,6 +359,7 @@ fn xautoclaim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         })
     })?;
     let AutoClaimed { claimed, deleted, next, new } = found.flatten().unwrap_or_default();
+    replicate_claims(view, key, name, &replicated);
     notify_and_count(view, key, Some((new, claimed.len() + deleted.len())));
     let mut replies = vec![id_reply(next), claimed_reply(view, key, claimed, just_ids)];
     if args.profile().since_redis(7, 0) {

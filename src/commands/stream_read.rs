@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::stream_groups::{find_group, notify_new_consumer, touch_consumer};
 use super::stream_ids::{BAD_ID, entries_reply, entry_reply, id_reply, parse};
+use super::stream_replication::{Delivered, Position};
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -316,6 +317,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
     let request = ReadRequest::parse(view, args, true)?;
     let (name, consumer) = request.group.ok_or(MISSING_GROUP)?;
     let now = view.now();
+    view.replicate_no_more();
     if let Some(key) = ready {
         let stream = view.peek_found_collection::<Stream>(key).ok_or(STREAM_GONE)?;
         let group = stream.group(name).ok_or(GROUP_GONE)?;
@@ -428,6 +430,8 @@ fn claim_idle(
 ) -> Result<Vec<ClaimedEntry>, CommandError> {
     touch(view, key, name, consumer, now)?;
     let most = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let replicates = view.is_replicated();
+    let mut replicated = Vec::new();
     let claimed = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let pending = group.pending().iter();
@@ -444,6 +448,7 @@ fn claim_idle(
             for (time, id) in idle.into_iter().filter(|(_, id)| log.get(*id).is_some()) {
                 let Some(count) = group.pending().get(&id).map(|pending| pending.count) else { continue };
                 group.deliver(id, consumer, now, count.wrapping_add(1));
+                replicated.extend(replicates.then(|| Delivered::of(group, id)).flatten());
                 claimed.push(ClaimedEntry { id, idle: now.wrapping_sub(time), count });
             }
             if let Some(consumer) = group.consumer_mut(consumer).filter(|_| !claimed.is_empty()) {
@@ -452,6 +457,7 @@ fn claim_idle(
             claimed
         })
     })?;
+    replicated.iter().for_each(|delivered| delivered.replicate(view, key, name));
     Ok(claimed.flatten().unwrap_or_default())
 }
 
@@ -462,13 +468,15 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
 }
 
 /// Records that the consumer was seen, and creates it if needed.
-fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<(), CommandError> {
+/// Returns whether it did.
+fn touch(view: &mut View<'_>, key: &[u8], name: &[u8], consumer: &[u8], now: Millis) -> Result<bool, CommandError> {
     let new =
         view.change_quietly(key, |stream| stream.change_group(name, |group, _| touch_consumer(group, consumer, now)))?;
-    if new.flatten() == Some(true) {
+    let is_new = new.flatten() == Some(true);
+    if is_new {
         notify_new_consumer(view, key);
     }
-    Ok(())
+    Ok(is_new)
 }
 
 struct Delivery<'p> {
@@ -487,9 +495,14 @@ fn deliver(
     consumer: &[u8],
     delivery: &Delivery<'_>,
 ) -> Result<Option<(StreamId, StreamId)>, CommandError> {
-    touch(view, key, name, consumer, delivery.now)?;
+    if touch(view, key, name, consumer, delivery.now)? && delivery.no_ack {
+        view.replicate_as(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
+    }
     let Some(start) = delivery.from.next() else { return Ok(None) };
     let count = delivery.count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+    let replicates = view.is_replicated();
+    let mut replicated = Vec::new();
+    let mut position = None;
     let taken = view.change_quietly(key, |stream| {
         stream.change_group(name, |group, log| {
             let mut taken = None;
@@ -497,6 +510,9 @@ fn deliver(
                 advance(group, log, entry.id, delivery.profile);
                 if !delivery.no_ack {
                     group.deliver(entry.id, consumer, delivery.now, 1);
+                    replicated.extend(replicates.then(|| Delivered::of(group, entry.id)).flatten());
+                } else if replicates {
+                    position = Some(Position { last: group.last(), read: group.read().unwrap_or(-1) });
                 }
                 taken = Some((taken.map_or(entry.id, |(first, _)| first), entry.id));
             }
@@ -506,6 +522,10 @@ fn deliver(
             taken
         })
     })?;
+    replicated.iter().for_each(|delivered| delivered.replicate(view, key, name));
+    if let Some(position) = position {
+        position.replicate(view, key, name);
+    }
     Ok(taken.flatten().flatten())
 }
 

@@ -4,6 +4,7 @@ use super::stream_deletion::{REFERENCES, parse_references};
 use super::stream_ids::{
     RequestedId, entries_reply, id_reply, parse, parse_range_end, parse_range_start, parse_requested,
 };
+use super::stream_replication::replicate_with;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::commands::{Command, CommandResult, Handler};
@@ -79,16 +80,21 @@ fn xadd<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     if options.no_stream && view.collection_to_write::<Stream>(key)?.is_none() {
         return Ok(Reply::Null);
     }
+    let at_id = args.words().len() - words.len() - 1;
     let (now, limits) = (view.now(), view.settings().node_limits());
     let added =
         view.change_or_make(key, Stream::default, |stream: &mut Stream| match new_id(stream.log(), options.id, now) {
             Err(error) => (Err(error), 0),
             Ok(id) => {
                 stream.log_mut().append(id, words.iter(), limits);
-                (Ok((id, options.trim(stream))), 1)
+                let trimmed = options.trim(stream);
+                (Ok((id, trimmed, options.exact_threshold(stream))), 1)
             }
         })?;
-    let (id, trimmed) = added?;
+    let (id, trimmed, threshold) = added?;
+    if view.is_replicated() {
+        replicate_with(view, args.words(), Some((at_id, id)), threshold);
+    }
     view.notify(EventClass::Stream, "xadd", key);
     if trimmed > 0 {
         view.notify(EventClass::Stream, "xtrim", key);
@@ -183,6 +189,15 @@ impl Options {
     fn trim(&self, stream: &mut Stream) -> u64 {
         let references = self.references.unwrap_or(References::Keep);
         self.trim.map_or(0, |trim| stream.trim(trim, self.roughly, self.limit, references))
+    }
+
+    /// The threshold that trims exactly as much as a rough trim has.
+    fn exact_threshold(&self, stream: &Stream) -> Option<Vec<u8>> {
+        let log = stream.log();
+        match self.trim.filter(|_| self.roughly)? {
+            Trim::MaxLen(_) => Some(log.len().to_string().into_bytes()),
+            Trim::MinId(_) => Some(log.first().to_text()),
+        }
     }
 
     /// Parses what follows MAXLEN or MINID: `=` or `~`, then the threshold.
@@ -360,10 +375,13 @@ fn xtrim<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let options = Options::parse(view, args, false)?;
     let trimming = view.change(key, |stream: &mut Stream| {
         let trimmed = options.trim(stream);
-        (trimmed, trimmed as usize)
+        ((trimmed, options.exact_threshold(stream)), trimmed as usize)
     })?;
-    let trimmed = trimming.map_or(0, |(trimmed, _)| trimmed);
+    let (trimmed, threshold) = trimming.map_or((0, None), |(outcome, _)| outcome);
     if trimmed > 0 {
+        if threshold.is_some() && view.is_replicated() {
+            replicate_with(view, args.words(), None, threshold);
+        }
         view.notify(EventClass::Stream, "xtrim", key);
     }
     Ok(Reply::Integer(trimmed as i64))

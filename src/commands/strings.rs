@@ -1,12 +1,12 @@
 //! GET and its variants, and commands on several strings: MGET, MSET, MSETNX.
 
-use super::expire_options::{ExpireOption, delete_past_deadline};
+use super::expire_options::{ExpireOption, delete_past_deadline, replicate_deadline};
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{EventClass, Expiry, View};
-use crate::protocol::Reply;
+use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN];
@@ -50,7 +50,9 @@ const GETDEL: Command = Command::new(
 fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
     let value = view.string(key)?.map(<[u8]>::to_vec);
-    delete(view, key);
+    if delete(view, key) {
+        view.replicate_as(&[b"DEL", key]);
+    }
     Ok(value.map_or(Reply::Null, Reply::bulk))
 }
 
@@ -94,11 +96,13 @@ fn getex<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
         }
         Expiry::At(deadline) => {
             view.set_deadline(key, Some(deadline));
+            replicate_deadline(view, key, deadline, Words::new(&[], &[]));
             view.notify(EventClass::Generic, "expire", key);
         }
         Expiry::Never if matches!(expire, ExpireOption::Persist) => {
             if view.peek(key).is_some_and(|entry| entry.deadline().is_some()) {
                 view.set_deadline(key, None);
+                view.replicate_as(&[b"PERSIST", key]);
                 view.notify(EventClass::Generic, "persist", key);
             }
         }

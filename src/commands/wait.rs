@@ -1,10 +1,11 @@
-//! WAIT and WAITAOF. There are no replicas and no append-only file, so that both only time out.
+//! WAIT and WAITAOF. There is no append-only file here, only those of replicas.
 
 use super::blocking::FROM_SCRIPTS;
 use super::timeout::parse_millis;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Since, Version};
+use crate::clients::instance::Acknowledgement;
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
@@ -53,7 +54,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     let replicas = args.integer()?;
     let timeout = parse_millis(call.now(), args)?;
-    Ok(reply_after(call, replicas, timeout, Reply::Integer(0)))
+    Ok(await_replicas(call, replicas, timeout, Acknowledgement::Received))
 }
 
 const WAITAOF: Command = Command::new(
@@ -84,14 +85,23 @@ fn waitaof(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if local == 1 {
         return Err(NO_APPEND_ONLY_FILE);
     }
-    Ok(reply_after(call, replicas, timeout, Reply::Array(vec![Reply::Integer(0), Reply::Integer(0)])))
+    Ok(await_replicas(call, replicas, timeout, Acknowledgement::Fsynced))
 }
 
-/// Replies at once if no replicas are awaited, otherwise at the deadline.
-fn reply_after(call: &mut Call<'_>, replicas: i64, deadline: Option<Millis>, reply: Reply<'static>) -> Reply<'static> {
-    if replicas <= 0 {
-        return reply;
+/// Replies at once if so many replicas have what the connection has written, otherwise once they have, or at the deadline.
+fn await_replicas(call: &mut Call<'_>, wanted: i64, deadline: Option<Millis>, kind: Acknowledgement) -> Reply<'static> {
+    let (server, offset) = (call.server, call.session.replicated);
+    let wanted = usize::try_from(wanted).unwrap_or(0);
+    if call.session.executing {
+        return kind.reply(server.count_acknowledged(offset, kind));
     }
-    call.flow = Flow::Wait(Box::new(Wait::Blocked { deadline, reply }));
-    Reply::Nothing
+    // The next command waits also for what others have written until now, but not for what the replicas are asked here.
+    call.session.replicated = server.replication_offset();
+    match server.await_replicas(&call.session.client, wanted, offset, kind) {
+        Some(count) => kind.reply(count),
+        None => {
+            call.flow = Flow::Wait(Box::new(Wait::Blocked { deadline, reply: kind.reply(0) }));
+            Reply::Nothing
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{Engine, is_exec, is_monitor, transaction};
+use super::{Engine, is_exec, is_monitor, is_replica, transaction};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::clients::acl::Denial;
@@ -121,11 +121,11 @@ impl Engine {
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
         let writes =
             writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec));
-        let needs_replicas = writes && self.instance.active_hooks.has(Hook::MissingReplicas);
+        let lacks_replicas = writes && self.instance.lacks_replicas();
         (writes || spec.name == "PING")
             .then(|| self.instance.failed_save())
             .flatten()
-            .or_else(|| needs_replicas.then_some(CommandError::NO_REPLICAS))
+            .or_else(|| lacks_replicas.then_some(CommandError::NO_REPLICAS))
             .or_else(|| self.instance.is_replica().then(|| self.replica_refusal(session, spec, words)).flatten())
     }
 
@@ -161,7 +161,7 @@ impl Engine {
             self.instance.wait_for_debug_sleep();
         }
         // Clients that control a test are never held.
-        if is_monitor(session) || spec.group == Group::Control {
+        if is_monitor(session) || is_replica(session) || spec.group == Group::Control {
             return false;
         }
         self.instance
@@ -214,6 +214,9 @@ impl Engine {
     /// about to run.
     #[cold]
     pub(super) fn refuse(&self, session: &mut Session, exec: bool, error: CommandError, out: &mut Vec<u8>) -> Flow {
+        if is_replica(session) {
+            return self.drop_talking_replica(session);
+        }
         let error = if exec {
             self.discard(session);
             transaction::aborted_by(&error)
@@ -230,6 +233,17 @@ impl Engine {
             self.suppress_reply(session, start, out);
         }
         Flow::Continue
+    }
+
+    /// Closes the connection of a replica that has asked for a reply: no place in its stream is one for that.
+    #[cold]
+    pub(super) fn drop_talking_replica(&self, session: &Session) -> Flow {
+        let name = session.in_flight.row.map_or_else(|| "unknown".to_owned(), |spec| self.table.full_name(spec));
+        self.instance.log.warn(format!(
+            "The replica {} is disconnected, because its command '{name}' asks for a reply.",
+            session.client.peer()
+        ));
+        Flow::Drop
     }
 
     /// Whether a session's user may run a command. A denial is logged.

@@ -140,5 +140,5 @@ impl Engine {
 /// Whether a client only receives messages.
 fn is_listener(client: &Client) -> bool {
     let seen = client.seen();
-    seen.is_subscriber() || seen.monitor.load(Ordering::Relaxed)
+    seen.is_subscriber() || seen.monitor.load(Ordering::Relaxed) || seen.replica.load(Ordering::Relaxed)
 }

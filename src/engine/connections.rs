@@ -86,6 +86,7 @@ impl Engine {
         }
         self.record_disconnect(session);
         self.instance.remove_monitor(&session.client);
+        self.instance.detach_replica(&session.client);
         self.instance.tracking.stop(session, self.instance.keyspace.settings());
         self.instance.pubsub.forget(&session.client);
     }

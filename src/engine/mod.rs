@@ -188,6 +188,9 @@ impl Engine {
                 self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), error, out);
             }
+            if is_replica(session) && !matches!(spec.name, "REPLCONF" | "PSYNC" | "SYNC") {
+                return self.drop_talking_replica(session);
+            }
             if is_monitor(session) && (transaction::may_write(spec) || spec.has_flag(Flag::ReadOnly)) {
                 self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), MONITOR_WITHOUT_KEYS, out);
@@ -247,6 +250,10 @@ impl Engine {
         }
         self.end_caching_exception(session, Some(spec));
         if self.instance.active_hooks.affects_processing() {
+            // One that waits for replicas has not noticed that these were asked.
+            if self.instance.is_replicated() && !matches!(flow, Flow::Wait(_)) {
+                session.replicated = self.instance.replication_offset();
+            }
             self.feed_monitors(session, spec, words, out);
         }
         flow
@@ -277,6 +284,10 @@ fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u
 
 fn is_monitor(session: &Session) -> bool {
     session.client.seen().monitor.load(Ordering::Relaxed)
+}
+
+fn is_replica(session: &Session) -> bool {
+    session.client.seen().replica.load(Ordering::Relaxed)
 }
 
 fn is_exec(spec: &CommandSpec) -> bool {

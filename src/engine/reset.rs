@@ -16,6 +16,7 @@ impl Engine {
         instance.clear_faults();
         instance.clear_gates();
         instance.unpause();
+        instance.heal_links();
         self.end_all_waits().await;
         // Before the locks are deleted with the rest: clients that go on meanwhile would seem to have lost them.
         let mut judgement = instance.audit.judge(instance.number);

@@ -193,6 +193,7 @@ impl Engine {
             }
             Wait::Delay(permit) => alarm = permit.take_alarm().or(alarm),
             Wait::Blocked { reply, .. } => {
+                let reply = self.instance.stop_awaiting(&session.client).unwrap_or(reply);
                 self.end_blocked_call(session, end.is_failure(&reply));
                 match end {
                     WaitEnd::Over | WaitEnd::Reply(_) | WaitEnd::Passed(_) => self.answer(session, &reply, out),

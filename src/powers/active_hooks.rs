@@ -25,12 +25,14 @@ pub enum Hook {
     FaultPause = 128,
     /// The explorer gives turns to commands.
     Explore = 256,
-    /// Writes need replicas, and there are none (`min-replicas-to-write`).
-    MissingReplicas = 512,
+    /// Writes need replicas (`min-replicas-to-write`).
+    NeedsReplicas = 512,
     /// A save has begun, and none has succeeded since: if it fails, writes are refused (`stop-writes-on-bgsave-error`).
     UnconfirmedSave = 1024,
     /// The server is a replica (REPLICAOF), and its primary does not answer.
     Replica = 2048,
+    /// There are replicas, or were some a while ago.
+    Replicated = 4096,
 }
 
 /// The hooks for which a command takes the slow path from its arrival to its reply.

@@ -10,6 +10,7 @@ mod inline;
 mod number;
 mod reply;
 mod reply_scanner;
+mod request;
 mod words;
 
 pub use framer::{Framed, Framer, Limits, Progress, ProtocolError};
@@ -20,4 +21,5 @@ pub use number::{
 };
 pub use reply::{Bulks, LARGEST as LARGEST_REPLY, Protocol, Reply, first_error};
 pub use reply_scanner::{ReplyScanner, array_elements};
+pub use request::write_request;
 pub use words::{OwnedWords, Span, Words, until_nul};

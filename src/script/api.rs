@@ -274,6 +274,9 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     Ok(1)
 }
 
+/// The flag of `redis.set_repl` for replicas.
+const REPLICAS: i64 = 2;
+
 fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
     if frame.top() != 1 {
         let text = if frame.host().profile().since_redis(7, 2) {
@@ -283,10 +286,12 @@ fn set_repl(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         };
         return Err(raise_of_library(frame, text));
     }
-    if truncated(frame.number(1).unwrap_or_default()) & !3 != 0 {
+    let flags = truncated(frame.number(1).unwrap_or_default());
+    if flags & !3 != 0 {
         let text = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
         return Err(raise(frame, text));
     }
+    frame.host().set_replicating(flags & REPLICAS != 0);
     Ok(0)
 }
 

@@ -20,6 +20,9 @@ pub trait Host {
     /// refused before its run.
     fn call(&self, words: Words<'_>, reply: &mut Vec<u8>) -> Result<(), CommandError>;
 
+    /// Sets whether replicas get the commands that follow.
+    fn set_replicating(&self, _sends: bool) {}
+
     /// The protocol of the replies that the script gets (`redis.setresp`).
     fn protocol(&self) -> Protocol;
 

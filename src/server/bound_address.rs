@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use socket2::SockRef;
 
 use super::bind::{bind_unix, listen_again, listen_on};
-use super::listener::Listener;
+use super::listener::{Listener, TcpAcceptor};
 use crate::base::error::Error;
 
 pub(super) enum BoundAddress {
@@ -57,7 +57,7 @@ impl BoundAddress {
         Ok(match self {
             Self::Tcp { socket, is_tls, .. } => {
                 let socket = socket.as_ref().ok_or_else(closed)?.try_clone()?;
-                let socket = tokio::net::TcpListener::from_std(socket)?;
+                let socket = TcpAcceptor::new(socket)?;
                 if *is_tls { Listener::Tls(socket) } else { Listener::Tcp(socket) }
             }
             Self::Unix { path, socket, .. } => {

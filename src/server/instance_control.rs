@@ -7,7 +7,9 @@ use super::nodes::Nodes;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
-use crate::clients::fleet::{CLOSED, Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, SpaceInfo};
+use crate::clients::fleet::{
+    CLOSED, Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo, LinkOrder, SpaceInfo,
+};
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
 use crate::data::keyspace::Busy;
@@ -96,6 +98,18 @@ impl Fleet for Node {
             }
         }
         Ok(settled(Vec::new()))
+    }
+
+    fn order_link(&self, number: usize, order: LinkOrder, replica: Option<&str>) -> Result<u64, CommandError> {
+        let nodes = self.nodes()?;
+        let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
+        node.instance().order_link(order, replica)
+    }
+
+    fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError> {
+        let nodes = self.nodes()?;
+        let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
+        Ok(node.instance().links())
     }
 
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError> {

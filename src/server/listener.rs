@@ -1,15 +1,17 @@
 //! Accepting connections.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::io::Interest;
+use tokio::net::UnixListener;
 
 use super::node::Node;
 use super::stream::Stream;
@@ -23,9 +25,9 @@ use crate::protocol::{Protocol, Reply};
 
 /// A listening socket.
 pub(super) enum Listener {
-    Tcp(TcpListener),
+    Tcp(TcpAcceptor),
     /// Each client begins with a handshake.
-    Tls(TcpListener),
+    Tls(TcpAcceptor),
     Unix(UnixListener, PathBuf),
 }
 
@@ -38,9 +40,9 @@ CONFIG SET protected-mode no.";
 
 /// Accepts connections until the task is aborted, and passes each to a worker. `member` is the node of a deployment whose
 /// port it is.
-pub(super) async fn accept(listener: Listener, node: Arc<Node>, member: Option<Arc<Member>>) {
+pub(super) async fn accept(mut listener: Listener, node: Arc<Node>, member: Option<Arc<Member>>) {
     loop {
-        match accept_one(&listener).await {
+        match accept_one(&mut listener, &node).await {
             Ok((socket, peer)) => {
                 let is_tls = matches!(listener, Listener::Tls(_));
                 admit(socket, peer, is_tls, &node, member.as_ref());
@@ -114,13 +116,11 @@ pub(super) fn keep_alive(socket: &impl AsFd, seconds: u32) {
     }
 }
 
-async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
+async fn accept_one(listener: &mut Listener, node: &Node) -> io::Result<(Socket, Peer)> {
     match listener {
         Listener::Tcp(listener) | Listener::Tls(listener) => {
-            let (stream, peer) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let local = stream.local_addr()?;
-            Ok((Socket::Tcp(stream.into_std()?), Peer::Tcp { peer, local }))
+            let (socket, peer, local) = listener.accept(&node.instance().config.live().keepalive).await?;
+            Ok((Socket::Tcp(socket), Peer::Tcp { peer, local }))
         }
         Listener::Unix(listener, path) => {
             let (stream, _) = listener.accept().await?;
@@ -128,6 +128,96 @@ async fn accept_one(listener: &Listener) -> io::Result<(Socket, Peer)> {
             Ok((Socket::Unix(stream.into_std()?), Peer::Unix { path: path.clone(), pid: pid.filter(|pid| *pid != 0) }))
         }
     }
+}
+
+/// A listening socket, whose connections are not registered with the event loop of the thread that accepts them, but only
+/// with that of their worker.
+pub(super) struct TcpAcceptor {
+    /// Waited on as a stream: tokio's listener would register each connection.
+    socket: tokio::net::TcpStream,
+    /// The address of every connection's own side, if the socket listens on only one.
+    local: Option<SocketAddr>,
+    inherited: Inherited,
+}
+
+/// The options that accepted connections have from the listening socket. On Linux they have those that it had when they
+/// were established.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inherited {
+    Nothing,
+    /// It has them, with this time of keep-alive, but connections in its queue may be older.
+    Soon(u32),
+    /// Its queue was empty since: all connections have them.
+    All(u32),
+}
+
+impl TcpAcceptor {
+    /// Must be called inside an event loop.
+    pub(super) fn new(socket: TcpListener) -> io::Result<Self> {
+        let local = socket.local_addr().ok().filter(|address| !address.ip().is_unspecified());
+        let socket = tokio::net::TcpStream::from_std(TcpStream::from(OwnedFd::from(socket)))?;
+        Ok(Self { socket, local, inherited: Inherited::Nothing })
+    }
+
+    /// Accepts a connection that sends without delay, and probes the other side after this many seconds of silence. Returns
+    /// it with the addresses of both sides.
+    async fn accept(&mut self, keepalive: &AtomicU32) -> io::Result<(TcpStream, SocketAddr, SocketAddr)> {
+        let Self { socket: listener, inherited, .. } = self;
+        let accept = || {
+            let accepted = accept_from(listener);
+            if let (Err(error), Inherited::Soon(keepalive)) = (&accepted, *inherited)
+                && error.kind() == io::ErrorKind::WouldBlock
+            {
+                *inherited = Inherited::All(keepalive);
+            }
+            accepted
+        };
+        let (socket, peer) = listener.async_io(Interest::READABLE, accept).await?;
+        let keepalive = keepalive.load(Ordering::Relaxed);
+        if self.inherited != Inherited::All(keepalive) {
+            self.set_options(&socket, keepalive)?;
+        }
+        let local = match self.local {
+            Some(local) => local,
+            None => socket.local_addr()?,
+        };
+        Ok((socket, peer, local))
+    }
+}
+
+impl TcpAcceptor {
+    /// Sets the options of a connection, and of those that come after it.
+    fn set_options(&mut self, socket: &TcpStream, keepalive: u32) -> io::Result<()> {
+        let set = |socket: SockRef<'_>| {
+            socket.set_tcp_nodelay(true)?;
+            socket.set_keepalive(keepalive != 0)
+        };
+        set(SockRef::from(socket))?;
+        keep_alive(socket, keepalive);
+        if cfg!(target_os = "linux") && self.inherited != Inherited::Soon(keepalive) {
+            set(SockRef::from(&self.socket))?;
+            keep_alive(&self.socket, keepalive);
+            self.inherited = Inherited::Soon(keepalive);
+        }
+        Ok(())
+    }
+}
+
+/// Accepts a connection that does not block.
+fn accept_from(listener: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
+    #[cfg(target_os = "linux")]
+    let (socket, peer) = {
+        use rustix::net::{SocketFlags, acceptfrom_with};
+        let (socket, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        (TcpStream::from(socket), peer.and_then(|peer| SocketAddr::try_from(peer).ok()))
+    };
+    #[cfg(not(target_os = "linux"))]
+    let (socket, peer) = {
+        let (socket, peer) = SockRef::from(listener).accept()?;
+        socket.set_nonblocking(true)?;
+        (TcpStream::from(socket), peer.as_socket())
+    };
+    Ok((socket, peer.ok_or(io::ErrorKind::ConnectionAborted)?))
 }
 
 fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>, member: Option<&Arc<Member>>) {
@@ -166,9 +256,6 @@ fn admit(socket: Socket, peer: Peer, is_tls: bool, node: &Arc<Node>, member: Opt
     if !node.is_serving() || member.is_some_and(|member| !member.node.is_serving()) {
         // It was accepted just before accepting stopped.
         return instance.clients.remove(client.id());
-    }
-    if let Socket::Tcp(socket) | Socket::Tls(socket, _) = &socket {
-        keep_alive(socket, live.keepalive.load(Ordering::Relaxed));
     }
     instance.stats.connections.fetch_add(1, Ordering::Relaxed);
     node.workers().serve(socket, client, node, member);

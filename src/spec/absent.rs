@@ -36,10 +36,6 @@ impl AbsentCommand {
 
 /// The commands and subcommands that rules can name besides those of the table.
 pub const ABSENT: &[AbsentCommand] = &[
-    // Replication.
-    command("PSYNC", TWO_8, Arity::AtLeast(3), ADMIN, &[]),
-    command("REPLCONF", THREE, Arity::AtLeast(1), ADMIN, &[]),
-    command("SYNC", FIRST, Arity::Exactly(1), ADMIN, &[]),
     // Keys that go from server to server.
     AbsentCommand {
         spec: CommandSpec {
@@ -86,9 +82,7 @@ const READS: &[KeySpec] = &[KeySpec::one(1, &["RO", "access"])];
 const WRITES: &[KeySpec] = &[KeySpec::one(1, &["RW", "update"])];
 const SEVEN: Version = Version(7, 0, 0);
 
-const FIRST: Since = Since::redis(1, 0, 0);
 const TWO_6: Since = Since::redis(2, 6, 0);
-const TWO_8: Since = Since::redis(2, 8, 0);
 const THREE: Since = Since::redis(3, 0, 0);
 const SIX: Since = Since::redis(6, 0, 0);
 

@@ -11,6 +11,9 @@ use crate::support::{Dice, address, profile, spawn_frozen, start};
 const POLICIES: [&str; 7] =
     ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
 
+/// So long that what requests take beside the entries is less than half of one.
+const VALUE: &str = "one_word_that_is_so_long_that_an_entry_takes_twice_the_memory_of_a_request_while_it_is_answered";
+
 fn info(client: &mut Wire, field: &str) -> u64 {
     let text = client.ask("INFO").text();
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -34,7 +37,7 @@ fn what_was_not_used_for_longest_goes_first() {
     let mut client = Wire::connect(address(&server));
     client.ask("CONFIG SET maxmemory-policy allkeys-lru maxmemory-samples 64");
     for key in 0..20 {
-        client.ask(&format!("SET k{key:02} value"));
+        client.ask(&format!("SET k{key:02} {VALUE}"));
         server.advance(Duration::from_secs(1));
     }
     client.ask("GET k00");
@@ -53,7 +56,7 @@ fn what_is_used_seldom_goes_first_and_old_fame_fades() {
     let mut client = Wire::connect(address(&server));
     client.ask("CONFIG SET maxmemory-policy allkeys-lfu maxmemory-samples 64 lfu-log-factor 0");
     for key in 0..10 {
-        client.ask(&format!("SET k{key} value"));
+        client.ask(&format!("SET k{key} {VALUE}"));
         (0..key).for_each(|_| drop(client.ask(&format!("GET k{key}"))));
     }
     assert_eq!(client.ask("OBJECT FREQ k9"), Frame::Integer(14));
@@ -70,9 +73,9 @@ fn what_expires_first_goes_first_under_volatile_ttl() {
     let server = spawn_frozen();
     let mut client = Wire::connect(address(&server));
     client.ask("CONFIG SET maxmemory-policy volatile-ttl maxmemory-samples 64");
-    client.ask("SET stays value");
+    client.ask(&format!("SET stays {VALUE}"));
     for key in 0..10 {
-        client.ask(&format!("SET k{key} value EX {}", 1000 - key));
+        client.ask(&format!("SET k{key} {VALUE} EX {}", 1000 - key));
     }
     make_room(&mut client, 8, "k0");
     assert_eq!(keys(&mut client), ["k0", "k1", "stays"].map(String::from).into());

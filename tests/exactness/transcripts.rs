@@ -123,6 +123,7 @@ checked! {
     rename_copy_move
     replica
     replication
+    replication_requests
     scan
     scan_elements
     scripting
@@ -174,6 +175,7 @@ alone! {
     redouble_help
     redouble_instance
     redouble_journal
+    redouble_link
     redouble_locks
     redouble_mark
     redouble_node

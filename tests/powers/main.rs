@@ -16,6 +16,7 @@ mod gates;
 mod guards;
 mod instances;
 mod journal;
+mod links;
 /// docs/quickstart-rust.md shows this file.
 mod quickstart_tokio;
 mod servers;

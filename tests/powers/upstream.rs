@@ -8,6 +8,7 @@ const OF_THE_SERVER: &str = "asks for statistics, settings or clients of the fro
 const IN_EXEC: &str = "an error inside EXEC cannot be given: the server runs the queue";
 const IN_SCRIPT: &str = "an error inside a script cannot be given: the server runs it";
 const INTERVALS: &str = "is about the exact order of commands that are in flight at once";
+const REPLICAS: &str = "is about replicas of the embedded server";
 const OWN_SERVERS: &str = "starts servers of its own, with settings of the embedded one";
 
 /// The stories that cannot be played there, with reasons.
@@ -16,6 +17,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("spaces::", SPACES),
     ("servers::", OWN_SERVERS),
     ("instances::", OWN_SERVERS),
+    ("links::", REPLICAS),
     ("async_waits::clocks_and_guards_are_at_rest_when_they_return_although_no_task_ran_meanwhile", CLOCK),
     ("explore_chaos::a_holder_that_stands_still_past_its_deadline_and_then_writes_is_found", CLOCK),
     ("explore_chaos::a_waiting_client_gets_the_lock_of_a_dead_one_when_its_time_has_passed", CLOCK),

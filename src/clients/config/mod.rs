@@ -47,6 +47,7 @@ pub struct Live {
     /// The limits of unsent output, for normal clients and for subscribers.
     pub normal_output: OutputLimit,
     pub subscriber_output: OutputLimit,
+    pub replica_output: OutputLimit,
     /// `notify-keyspace-events`, as bits: event classes and channels.
     pub events: AtomicU32,
     pub max_memory: AtomicUsize,
@@ -96,6 +97,7 @@ impl Default for Live {
             busy_threshold: AtomicU64::new(5000),
             normal_output: OutputLimit::new(1 << 30, 0, 0),
             subscriber_output: OutputLimit::new(32 << 20, 8 << 20, 60),
+            replica_output: OutputLimit::new(256 << 20, 64 << 20, 60),
             events: AtomicU32::new(0),
             max_memory: AtomicUsize::new(0),
             max_client_memory: AtomicI64::new(0),
@@ -148,8 +150,13 @@ impl Live {
     }
 
     /// The limits of unsent output for a client.
-    pub fn output_limit(&self, subscriber: bool) -> &OutputLimit {
-        if subscriber { &self.subscriber_output } else { &self.normal_output }
+    #[inline]
+    pub fn output_limit(&self, subscriber: bool, replica: bool) -> &OutputLimit {
+        match (subscriber, replica) {
+            (_, true) => &self.replica_output,
+            (true, false) => &self.subscriber_output,
+            (false, false) => &self.normal_output,
+        }
     }
 
     /// Whether the memory of keys or of clients is limited.
@@ -296,6 +303,14 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// Copies the limit of what may wait to be sent to a replica. One that could not take what is kept for it would never
+    /// come back to the end of the stream.
+    pub fn limit_replica_output(&self) {
+        let live = self.live();
+        table::set_output_limit(&live.replica_output, &self.value("client-output-buffer-limit"), 1);
+        live.replica_output.allow_at_least(self.number("repl-backlog-size"));
+    }
+
     pub fn live(&self) -> &Live {
         &self.live
     }

@@ -34,6 +34,11 @@ impl OutputLimit {
         self.seconds.store(seconds, Ordering::Relaxed);
     }
 
+    /// Lets at least so much wait to be sent.
+    pub(super) fn allow_at_least(&self, bytes: usize) {
+        self.hard.fetch_max(bytes.saturating_add(Self::FREE), Ordering::Relaxed);
+    }
+
     /// The amount of unsent output that needs no check.
     #[inline]
     pub fn notice(&self) -> usize {

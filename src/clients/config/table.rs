@@ -450,7 +450,7 @@ pub(super) fn path(value: &[u8]) -> PathBuf {
 }
 
 /// Takes the limits of one class of clients from the list of all classes.
-fn set_output_limit(limit: &OutputLimit, value: &[u8], class: usize) {
+pub(super) fn set_output_limit(limit: &OutputLimit, value: &[u8], class: usize) {
     let place = class * 4;
     limit.set(number(word(value, place + 1)), number(word(value, place + 2)), number(word(value, place + 3)));
 }

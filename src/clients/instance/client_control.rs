@@ -38,6 +38,7 @@ impl Instance {
         client.seen().closing.store(true, Ordering::Relaxed);
         client.signal(Signal::Kill);
         self.remove_monitor(client);
+        self.detach_replica(client);
         self.tracking.forget(client.id(), self.keyspace.settings());
         self.pubsub.forget(client);
         self.clients.remove(client.id());

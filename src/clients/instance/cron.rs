@@ -20,6 +20,7 @@ impl Instance {
         self.publish_findings(false);
         self.rates.sample(self.clock.uptime(), self.stats.sums());
         self.save_if_due();
+        self.tend_replicas();
     }
 
     /// CONFIG RESETSTAT.
@@ -59,7 +60,7 @@ impl Instance {
     }
 
     /// Closes connections that have been idle for longer than `timeout`. One that is blocked, a
-    /// subscriber or in MONITOR mode is not idle.
+    /// subscriber, a replica or in MONITOR mode is not idle.
     fn close_idle(&self) {
         let timeout = self.config.live().timeout.load(Ordering::Relaxed);
         if timeout == 0 {
@@ -69,7 +70,8 @@ impl Instance {
         for client in self.clients.all() {
             let seen = client.seen();
             let exempt =
-                seen.blocked.load(Ordering::Relaxed) || seen.monitor.load(Ordering::Relaxed) || seen.is_subscriber();
+                [&seen.blocked, &seen.monitor, &seen.replica].iter().any(|is_it| is_it.load(Ordering::Relaxed))
+                    || seen.is_subscriber();
             if !exempt && seen.last_used.load(Ordering::Relaxed) < oldest {
                 // A clock move returns only after these connections are closed.
                 client.hold_until_closed(self.clock.rung_alarm());

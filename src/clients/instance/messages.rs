@@ -55,7 +55,8 @@ impl Instance {
     }
 
     pub(super) fn output_limit(&self, client: &Client) -> &OutputLimit {
-        self.config.live().output_limit(client.seen().is_subscriber())
+        let seen = client.seen();
+        self.config.live().output_limit(seen.is_subscriber(), seen.replica.load(Ordering::Relaxed))
     }
 
     /// Closes those of some clients that are over their hard output limit, or have been over the soft one for too long.
@@ -66,7 +67,7 @@ impl Instance {
             let limit = self.output_limit(client);
             if client.lags_for_too_long(waiting, limit, now) {
                 self.kill(client);
-            } else if limit.is_soft_passed(waiting) {
+            } else if limit.is_soft_passed(client.counted_output(waiting)) {
                 self.has_soft_limit_clients.store(true, Ordering::Relaxed);
             }
         }

@@ -64,7 +64,8 @@ impl Instance {
     pub fn follow_no_one(&self) {
         if self.is_replica() {
             self.config.assign("replicaof", "");
-            self.identity.shift_replication_id();
+            self.identity.shift_replication_id(self.replication_offset());
+            self.close_replicas();
             self.apply_settings();
             self.log.notice("This server is a primary again.");
         }

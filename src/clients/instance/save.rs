@@ -60,7 +60,7 @@ impl Instance {
         self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
     }
 
-    fn with_everything(
+    pub(super) fn with_everything(
         &self,
         write: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> Vec<u8>,
     ) -> Result<Vec<u8>, Busy> {

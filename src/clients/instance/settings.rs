@@ -7,7 +7,7 @@ use super::Instance;
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::{Rules, User};
 use crate::clients::pubsub::SubscriptionKind;
-use crate::data::keyspace::{EXPIRY_PAUSED, IMPORT_MODE, KEY_CHANGES};
+use crate::data::keyspace::{EXPIRY_PAUSED, IMPORT_MODE, KEY_CHANGES, REPLICATED};
 use crate::powers::Hook;
 
 const USERS_IN_TWO_PLACES: &str = "Configuring Redis with users defined in redis.conf and at the same setting an ACL \
@@ -37,8 +37,10 @@ impl Instance {
         }
         let import = if self.config.is_on("import-mode") { IMPORT_MODE } else { 0 };
         let wanted = live.events.load(Ordering::Relaxed) | self.apply_memory_settings() | import;
-        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED), wanted);
+        self.keyspace.settings().set_wanted_notifications(!(KEY_CHANGES | EXPIRY_PAUSED | REPLICATED), wanted);
         self.heed_memory_limits();
+        self.set_backlog_size(self.config.number("repl-backlog-size"));
+        self.config.limit_replica_output();
         self.acl.configure(&self.config);
         if self.profile.has(COMMAND_LOG) {
             live.large_requests
@@ -50,7 +52,7 @@ impl Instance {
         let needs_replicas = needs("min-replicas-to-write") && needs("min-replicas-max-lag");
         let is_replica = !self.config.value("replicaof").is_empty();
         // A replica has its writes from a primary, which cares for this.
-        self.active_hooks.set(Hook::MissingReplicas, needs_replicas && !is_replica);
+        self.active_hooks.set(Hook::NeedsReplicas, needs_replicas && !is_replica);
         self.active_hooks.set(Hook::Replica, is_replica);
         self.pause.set_replica(self.is_read_only_replica(), &self.active_hooks, self.keyspace.settings());
     }

@@ -12,6 +12,7 @@ impl Instance {
     /// Ends a view: publishes its notifications, then drops its locks. `by` is the session that made the changes.
     #[inline]
     pub fn finish_view(&self, mut view: View<'_>, by: Option<&mut Session>) -> ViewStats {
+        self.replicate(&mut view, false);
         self.announce(&mut view, by);
         view.finish()
     }

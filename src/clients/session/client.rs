@@ -258,6 +258,10 @@ pub struct Seen {
     /// A key that it watches was touched, as far as it has noticed.
     pub touched: AtomicBool,
     pub monitor: AtomicBool,
+    /// It gets the stream to replicas.
+    pub replica: AtomicBool,
+    /// The bytes of the snapshot that it was sent and has not acknowledged. No limit of output counts them.
+    pub snapshot: AtomicUsize,
     pub no_evict: AtomicBool,
     pub no_touch: AtomicBool,
     pub import_source: AtomicBool,
@@ -654,9 +658,15 @@ impl Client {
         self.counted.swap(UNCOUNTED, Ordering::Relaxed).max(0)
     }
 
+    /// How much of what waits to be sent counts for the limits.
+    pub fn counted_output(&self, waiting: usize) -> usize {
+        waiting.saturating_sub(self.seen.snapshot.load(Ordering::Relaxed))
+    }
+
     /// Whether so much waits to be sent, or has for so long, that the client is to be closed.
     pub fn lags_for_too_long(&self, waiting: usize, limit: &OutputLimit, now: Millis) -> bool {
         let since = &self.lagging_since;
+        let waiting = self.counted_output(waiting);
         if !limit.is_soft_passed(waiting) {
             since.store(NEVER, Ordering::Relaxed);
         } else if since.load(Ordering::Relaxed) == NEVER {

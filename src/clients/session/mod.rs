@@ -7,6 +7,7 @@ mod client;
 mod clients;
 mod flow;
 mod in_flight;
+mod replica;
 mod tracking;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use client::{Activity, BlockedCommand, Claim, Client, Labels, Peer, Seen, Se
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
+pub use replica::{ReplicaIntroduction, SnapshotContent};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 
 /// The state of one connection, owned by the task that runs its commands.
@@ -55,6 +57,10 @@ pub struct Session {
     pub messages_behind: Vec<u8>,
     /// It listens to channels.
     pub subscriber: bool,
+    /// What it has said of itself as a replica.
+    pub introduction: Option<Box<ReplicaIntroduction>>,
+    /// How long the stream to replicas was after its last command, if there was one.
+    pub replicated: u64,
     /// The row of the last command that other connections see.
     published_command: Option<&'static CommandSpec>,
     /// How many commands it ran since the statistics were last updated.
@@ -157,6 +163,8 @@ impl Session {
             messages_ahead: Vec::new(),
             messages_behind: Vec::new(),
             subscriber: false,
+            introduction: None,
+            replicated: 0,
             published_command: None,
             executed: 0,
             view_stats: ViewStats::default(),

@@ -35,11 +35,12 @@ pub(super) fn memory(call: &Call<'_>, fields: &mut Fields) {
     fields.add("rss_overhead_bytes", figures.resident_overhead_bytes());
     fields.ratio("mem_fragmentation_ratio", figures.fragmentation());
     fields.add("mem_fragmentation_bytes", figures.fragmentation_bytes());
-    fields.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog"]);
-    fields.zeros_since(seven, &["mem_total_replication_buffers"]);
+    fields.zeros(&["mem_not_counted_for_evict"]);
+    fields.add("mem_replication_backlog", figures.backlog);
+    fields.add_since(seven, "mem_total_replication_buffers", figures.backlog);
     fields.zeros_since(Since::redis(8, 0, 0), &["mem_replica_full_sync_buffer"]);
     fields.zeros_since(Since::valkey(9, 0, 0), &["mem_replicas_repl_buffer"]);
-    fields.add("mem_clients_slaves", 0);
+    fields.add("mem_clients_slaves", figures.replicas);
     fields.add("mem_clients_normal", figures.clients);
     fields.zeros_since(seven, &["mem_cluster_links"]);
     fields.zeros_since(Since::valkey(9, 0, 0), &["mem_cluster_slot_import", "mem_cluster_slot_export"]);

@@ -31,7 +31,9 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
         fields.ratio("instantaneous_output_repl_kbps", 0.0);
     }
     fields.add("rejected_connections", totals.rejected_connections);
-    fields.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    fields.add("sync_full", totals.full_syncs);
+    fields.add("sync_partial_ok", totals.partial_syncs);
+    fields.add("sync_partial_err", totals.refused_partial_syncs);
     fields.add_since(Since::redis(7, 4, 0), "expired_subkeys", totals.expired_fields);
     fields.add("expired_keys", totals.expired);
     fields.add_since(Since::valkey(9, 0, 0), "expired_fields", totals.expired_fields);

@@ -12,6 +12,7 @@ mod fault;
 mod gate;
 mod instance;
 mod journal;
+mod link;
 mod locks;
 mod mark;
 mod node;
@@ -105,6 +106,7 @@ powers!(
     space::SPACE,
     space::SPACES,
     instance::INSTANCE,
+    link::LINK,
     node::NODE,
     explore::EXPLORE,
     reset::RESET,
@@ -178,6 +180,7 @@ fn refusal_with_upstream(power: &str, action: &str, upstream: &UpstreamInfo) -> 
     match (power, action) {
         ("CLOCK", "NOW" | "INFO") => None,
         ("CLOCK", _) | ("INSTANCE", "SKEW") => Some("keys expire by the clock of the upstream server"),
+        ("LINK", _) => Some("replicas are those of the upstream server"),
         ("SPACE" | "SPACES", _) => Some("the data of the upstream server has no spaces"),
         ("SAVE", _) => Some("the upstream server has the data"),
         ("RESET", _) | ("EXPLORE", "START" | "REPLAY") if !upstream.is_disposable => {

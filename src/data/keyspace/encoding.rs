@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::entry::{Entry, TextRef};
 use super::usage::Usage;
+use super::value::Value;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::parse_integer;
 
@@ -53,10 +54,7 @@ impl TextRef<'_> {
 impl Entry {
     /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self, profile: &Profile) -> &'static str {
-        let other = match self {
-            Self::Boxed(boxed) => boxed.value.encoding(),
-            Self::Packed(_) => None,
-        };
+        let other = self.value().and_then(Value::encoding);
         other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding(self.longest_embedded(profile))))
     }
 

@@ -1,27 +1,13 @@
 //! One key with its value.
 //!
-//! Most keys of a lock service are a short name with a short string. Such an entry is *packed*: one allocation that
-//! holds the header, the key and the value, behind a thin pointer, because at a million keys the bytes around the
-//! payload cost more than the payload. Everything else is *boxed*. See `docs/decisions/0002-packed-entries.md`.
+//! Most keys of a lock service are a short name with a short string. Such an entry is *packed*: one [`Block`] that holds the
+//! header, the key and the string, because at a million keys the bytes around the payload cost more than the payload.
+//! Everything else is *boxed*: the block has the place of a [`Value`]. See `docs/decisions/0002-packed-entries.md`.
 
-use thin_vec::ThinVec;
-
+use super::block::{Block, KEYED};
 use super::usage::Usage;
 use super::value::{Collection, Text, Value, ValueKind};
 use crate::base::clock::Millis;
-
-/// The longest key and the longest entry that are packed.
-const PACKED_KEY: usize = u8::MAX as usize;
-const PACKED_SIZE: usize = 4096;
-
-/// Offsets in a packed entry: one byte of key length, one of flags, four of usage, eight of deadline if it has
-/// one, then the key, then the value.
-const USAGE: usize = 2;
-const FIXED: usize = 6;
-const DEADLINE: u8 = 1;
-const VERBATIM: u8 = 2;
-const PRIVATE: u8 = 4;
-const DEADLINE_SIZE: usize = 8;
 
 /// A string value as a read returns it.
 #[derive(Clone, Copy)]
@@ -52,215 +38,161 @@ impl EntryDeadlines {
 
 /// A key with its value, its deadline and its usage.
 #[derive(Clone)]
-pub enum Entry {
-    Packed(Packed),
-    Boxed(Box<Boxed>),
-}
+pub struct Entry(Block<Value, KEYED>);
 
-#[derive(Clone)]
-pub struct Packed(ThinVec<u8>);
-
-#[derive(Clone)]
-pub struct Boxed {
-    key: Box<[u8]>,
-    deadline: Option<Millis>,
-    usage: Usage,
-    private: bool,
-    pub value: Value,
-}
+const _: () = assert!(size_of::<Value>() == 16, "a value is a word and its type");
 
 impl Entry {
     /// An entry of a string that was written as a whole.
+    #[inline]
     pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Self {
-        match Packed::new(key, value, deadline, usage) {
-            Some(packed) => Self::Packed(packed),
+        match Block::string(key, value, deadline, usage) {
+            Some(block) => Self(block),
             None => {
                 let text = Text { bytes: value.to_vec(), edited: false, verbatim: false };
-                Self::boxed(key, Value::String(text), deadline, usage)
+                Self::boxed(key, text.into(), deadline, usage)
             }
         }
     }
 
     pub fn boxed(key: &[u8], value: Value, deadline: Option<Millis>, usage: Usage) -> Self {
-        Self::Boxed(Box::new(Boxed { key: key.into(), deadline, usage, private: false, value }))
+        Self(Block::boxed(key, value, deadline, usage))
     }
 
     /// The address of the entry's bytes, for prefetching.
     #[inline]
     pub fn address(&self) -> *const u8 {
-        match self {
-            // A thin vector's header precedes its bytes.
-            Self::Packed(packed) => packed.0.as_ptr().wrapping_sub(PACKED_HEADER),
-            Self::Boxed(boxed) => (&raw const **boxed).cast(),
-        }
+        self.0.address()
     }
 
     #[inline]
     pub fn key(&self) -> &[u8] {
-        match self {
-            Self::Packed(packed) => packed.key(),
-            Self::Boxed(boxed) => &boxed.key,
-        }
+        self.0.key()
     }
 
+    /// Whether this is the entry of a key.
+    #[inline]
+    pub fn is_of(&self, key: &[u8]) -> bool {
+        self.0.has_key(key)
+    }
+
+    #[inline]
     pub fn kind(&self) -> ValueKind {
-        match self {
-            Self::Packed(_) => ValueKind::String,
-            Self::Boxed(boxed) => boxed.value.kind(),
-        }
+        self.value().map_or(ValueKind::String, Value::kind)
     }
 
     /// The string; an error if the value has another type.
     #[inline]
     pub fn text(&self) -> Option<TextRef<'_>> {
-        match self {
-            Self::Packed(packed) => {
-                Some(TextRef { bytes: packed.value(), edited: false, verbatim: packed.is_verbatim() })
+        match self.value() {
+            None => Some(TextRef { bytes: self.0.text(), edited: false, verbatim: self.0.is_verbatim() }),
+            Some(Value::String(text)) => {
+                Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
             }
-            Self::Boxed(boxed) => match &boxed.value {
-                Value::String(text) => {
-                    Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
-                }
-                _ => None,
-            },
+            Some(_) => None,
         }
     }
 
     /// The value; `None` for a packed string.
+    #[inline]
     pub fn value(&self) -> Option<&Value> {
-        match self {
-            Self::Boxed(boxed) => Some(&boxed.value),
-            Self::Packed(_) => None,
-        }
+        self.0.value()
     }
 
     /// The value; `None` if it has another type.
     pub fn collection<T: Collection>(&self) -> Option<&T> {
-        match self {
-            Self::Boxed(boxed) => T::of(&boxed.value),
-            Self::Packed(_) => None,
-        }
+        T::of(self.value()?)
     }
 
     /// Like [`collection`](Self::collection), for changes.
     pub fn collection_mut<T: Collection>(&mut self) -> Option<&mut T> {
-        match self {
-            Self::Boxed(boxed) => T::of_mut(&mut boxed.value),
-            Self::Packed(_) => None,
-        }
+        T::of_mut(self.0.value_mut()?)
     }
 
     /// The string as bytes that can be edited in place; `None` if the value has another type.
     pub fn edit_text(&mut self) -> Option<&mut Text> {
-        if let Self::Packed(packed) = self {
-            let text = Text { bytes: packed.value().to_vec(), edited: true, verbatim: false };
-            *self = Self::boxed(packed.key(), Value::String(text), packed.deadline(), packed.usage());
+        if !self.0.is_boxed() {
+            let text = Text { bytes: self.0.text().to_vec(), edited: true, verbatim: false };
+            *self = Self::boxed(self.key(), text.into(), self.deadline(), self.usage());
         }
-        match self {
-            Self::Boxed(boxed) => match &mut boxed.value {
-                Value::String(text) => {
-                    text.edited = true;
-                    Some(text)
-                }
-                _ => None,
-            },
-            Self::Packed(_) => None,
+        match self.0.value_mut() {
+            Some(Value::String(text)) => {
+                text.edited = true;
+                Some(text)
+            }
+            _ => None,
         }
     }
 
     /// Replaces value and deadline by a string's, whatever the type of the old value. Writes in place where it fits.
+    #[inline]
     pub fn write_string(&mut self, value: &[u8], deadline: Option<Millis>) {
-        if let Self::Packed(packed) = self
-            && packed.rewrite(value, deadline)
-        {
-            return;
+        if !self.0.rewrite(value, deadline) {
+            *self = Self::string(self.key(), value, deadline, self.usage());
         }
-        *self = Self::string(self.key(), value, deadline, self.usage());
     }
 
     /// Marks a string as text, even if it reads as an integer, until it is next written.
     pub fn set_verbatim(&mut self) {
-        match self {
-            Self::Packed(packed) => packed.0[1] |= VERBATIM,
-            Self::Boxed(boxed) => {
-                if let Value::String(text) = &mut boxed.value {
-                    text.verbatim = true;
-                }
-            }
+        match self.0.value_mut() {
+            Some(Value::String(text)) => text.verbatim = true,
+            Some(_) => {}
+            None => self.0.set_verbatim(),
         }
     }
 
     /// Marks a value as not shared until it is next written. Unlike SET, COPY does not share small integers.
     pub fn set_private(&mut self) {
-        match self {
-            Self::Packed(packed) => packed.0[1] |= PRIVATE,
-            Self::Boxed(boxed) => boxed.private = true,
-        }
+        self.0.set_private();
     }
 
     pub fn is_private(&self) -> bool {
-        match self {
-            Self::Packed(packed) => packed.0[1] & PRIVATE != 0,
-            Self::Boxed(boxed) => boxed.private,
-        }
+        self.0.is_private()
     }
 
     #[inline]
     pub fn deadline(&self) -> Option<Millis> {
-        match self {
-            Self::Packed(packed) => packed.deadline(),
-            Self::Boxed(boxed) => boxed.deadline,
-        }
+        self.0.deadline()
     }
 
     #[inline]
     pub fn due(&self) -> EntryDeadlines {
-        match self {
-            Self::Packed(packed) => EntryDeadlines { key: packed.deadline(), field: None },
-            Self::Boxed(boxed) => EntryDeadlines { key: boxed.deadline, field: boxed.value.first_field_deadline() },
+        if self.0.is_plain() {
+            return EntryDeadlines::NONE;
         }
+        EntryDeadlines { key: self.deadline(), field: self.value().and_then(Value::first_field_deadline) }
     }
 
     pub fn set_deadline(&mut self, deadline: Option<Millis>) {
-        match self {
-            Self::Packed(packed) => packed.set_deadline(deadline),
-            Self::Boxed(boxed) => boxed.deadline = deadline,
+        if !self.0.set_deadline(deadline) {
+            *self = self.string_under(self.key(), deadline);
         }
     }
 
     pub fn usage(&self) -> Usage {
-        match self {
-            Self::Packed(packed) => packed.usage(),
-            Self::Boxed(boxed) => boxed.usage,
-        }
+        self.0.usage()
     }
 
     #[inline]
     pub fn set_usage(&mut self, usage: Usage) {
-        match self {
-            Self::Packed(packed) => packed.set_usage(usage),
-            Self::Boxed(boxed) => boxed.usage = usage,
-        }
+        self.0.set_usage(usage);
     }
 
     /// The same value under another key.
     pub fn renamed(self, key: &[u8]) -> Self {
-        match self {
-            Self::Packed(packed) => {
-                let mut renamed = Self::string(key, packed.value(), packed.deadline(), packed.usage());
-                if packed.is_verbatim() {
-                    renamed.set_verbatim();
-                }
-                if packed.0[1] & PRIVATE != 0 {
-                    renamed.set_private();
-                }
-                renamed
-            }
-            Self::Boxed(mut boxed) => {
-                boxed.key = key.into();
-                Self::Boxed(boxed)
-            }
+        if self.0.is_boxed() { Self(self.0.renamed(key)) } else { self.string_under(key, self.deadline()) }
+    }
+
+    /// The string of a packed entry under this key and with this deadline.
+    fn string_under(&self, key: &[u8], deadline: Option<Millis>) -> Self {
+        let mut entry = Self::string(key, self.0.text(), deadline, self.usage());
+        if self.0.is_verbatim() {
+            entry.set_verbatim();
         }
+        if self.is_private() {
+            entry.set_private();
+        }
+        entry
     }
 
     /// The memory of the entry in bytes, with its slot in the table.
@@ -270,115 +202,9 @@ impl Entry {
     }
 
     /// The memory of the entry in bytes, without its slot in the table.
+    #[inline]
     pub fn size(&self) -> usize {
-        match self {
-            Self::Packed(packed) => packed.0.capacity() + PACKED_HEADER,
-            Self::Boxed(boxed) => size_of::<Boxed>() + boxed.key.len() + boxed.value.size(),
-        }
-    }
-}
-
-/// A thin vector keeps its length and capacity in front of its bytes.
-const PACKED_HEADER: usize = 16;
-
-impl Packed {
-    fn new(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
-        let size = Self::size(key, value, deadline);
-        if key.len() > PACKED_KEY || size > PACKED_SIZE {
-            return None;
-        }
-        let mut bytes = ThinVec::with_capacity(size);
-        bytes.push(key.len() as u8);
-        bytes.push(if deadline.is_some() { DEADLINE } else { 0 });
-        bytes.extend_from_slice(&usage.to_bits().to_le_bytes());
-        if let Some(deadline) = deadline {
-            bytes.extend_from_slice(&deadline.to_le_bytes());
-        }
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value);
-        Some(Self(bytes))
-    }
-
-    fn size(key: &[u8], value: &[u8], deadline: Option<Millis>) -> usize {
-        FIXED + deadline.map_or(0, |_| DEADLINE_SIZE) + key.len() + value.len()
-    }
-
-    fn key_start(&self) -> usize {
-        FIXED + if self.0[1] & DEADLINE != 0 { DEADLINE_SIZE } else { 0 }
-    }
-
-    #[inline]
-    fn key(&self) -> &[u8] {
-        let bytes = self.0.as_slice();
-        let start = FIXED + if bytes[1] & DEADLINE != 0 { DEADLINE_SIZE } else { 0 };
-        &bytes[start..start + usize::from(bytes[0])]
-    }
-
-    #[inline]
-    fn value(&self) -> &[u8] {
-        let bytes = self.0.as_slice();
-        let start = FIXED + if bytes[1] & DEADLINE != 0 { DEADLINE_SIZE } else { 0 };
-        &bytes[start + usize::from(bytes[0])..]
-    }
-
-    #[inline]
-    fn deadline(&self) -> Option<Millis> {
-        if self.0[1] & DEADLINE == 0 {
-            return None;
-        }
-        let bytes = self.0[FIXED..FIXED + DEADLINE_SIZE].try_into().ok()?;
-        Some(Millis::from_le_bytes(bytes))
-    }
-
-    fn set_deadline(&mut self, deadline: Option<Millis>) {
-        match (self.0[1] & DEADLINE != 0, deadline) {
-            (true, Some(deadline)) => {
-                self.0[FIXED..FIXED + DEADLINE_SIZE].copy_from_slice(&deadline.to_le_bytes());
-            }
-            (false, None) => {}
-            (false, Some(deadline)) => {
-                let old = self.0.len();
-                self.0.reserve_exact(DEADLINE_SIZE);
-                self.0.extend_from_slice(&[0; DEADLINE_SIZE]);
-                self.0.copy_within(FIXED..old, FIXED + DEADLINE_SIZE);
-                self.0[FIXED..FIXED + DEADLINE_SIZE].copy_from_slice(&deadline.to_le_bytes());
-                self.0[1] |= DEADLINE;
-            }
-            (true, None) => {
-                self.0.copy_within(FIXED + DEADLINE_SIZE.., FIXED);
-                let shorter = self.0.len() - DEADLINE_SIZE;
-                self.0.truncate(shorter);
-                self.0[1] &= !DEADLINE;
-            }
-        }
-    }
-
-    fn is_verbatim(&self) -> bool {
-        self.0[1] & VERBATIM != 0
-    }
-
-    fn usage(&self) -> Usage {
-        self.0[USAGE..FIXED].try_into().map_or(Usage::default(), |bytes| Usage::from_bits(u32::from_le_bytes(bytes)))
-    }
-
-    #[inline]
-    fn set_usage(&mut self, usage: Usage) {
-        self.0[USAGE..FIXED].copy_from_slice(&usage.to_bits().to_le_bytes());
-    }
-
-    /// Overwrites the value in the same allocation, if it fits and leaves little of it unused.
-    fn rewrite(&mut self, value: &[u8], deadline: Option<Millis>) -> bool {
-        let size = Self::size(self.key(), value, deadline);
-        let room = self.0.capacity();
-        if size > room || size * 2 + 64 < room {
-            return false;
-        }
-        self.0[1] &= !(VERBATIM | PRIVATE);
-        self.set_deadline(deadline);
-        let value_start = self.key_start() + usize::from(self.0[0]);
-        self.0.truncate(value_start);
-        self.0.extend_from_slice(value);
-        true
+        self.0.size() + self.value().map_or(0, Value::size)
     }
 }
 
@@ -402,7 +228,47 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_takes_no_more_than_two_words_of_table() {
-        assert_eq!(size_of::<Entry>(), 16);
+    fn an_entry_takes_one_word_of_table_and_seven_bytes_beside_key_and_string() {
+        assert_eq!(size_of::<Option<Entry>>(), 8);
+        assert_eq!(Entry::string(&[b'k'; 17], &[b'v'; 64], None, Usage::default()).size(), 88);
+        assert_eq!(Entry::string(&[b'k'; 17], &[b'v'; 65], None, Usage::default()).size(), 104);
+        assert_eq!(Entry::string(b"k", b"", None, Usage::default()).size(), 24);
+    }
+
+    /// Every length at which the layout changes, with each combination of deadlines before and after.
+    #[test]
+    fn no_length_of_key_or_string_is_mistaken_for_another() {
+        // An interpreter that looks for undefined behaviour takes too long for all of them.
+        let lengths: &[usize] =
+            if cfg!(miri) { &[0, 17, 30, 255] } else { &[0, 1, 9, 16, 17, 30, 254, 255, 4000, 4080, 4081, 70_000] };
+        let of = |length: usize, seed: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + seed) as u8).collect() };
+        for (key_length, first) in lengths.iter().flat_map(|key| lengths.iter().map(|first| (*key, *first))) {
+            let (key, first) = (of(key_length, 1), of(first, 2));
+            for (second, deadlines) in lengths.iter().zip([[None, Some(7)], [Some(Millis::MAX), None]].iter().cycle()) {
+                let second = of(*second, 3);
+                let mut entry = Entry::string(&key, &first, deadlines[0], Usage::at(9000));
+                let check = |entry: &Entry, key: &[u8], text: &[u8], deadline| {
+                    assert_eq!((entry.key(), entry.text().unwrap().bytes), (key, text));
+                    assert_eq!((entry.deadline(), entry.usage()), (deadline, Usage::at(9000)));
+                };
+                check(&entry, &key, &first, deadlines[0]);
+                entry.write_string(&second, deadlines[0]);
+                check(&entry, &key, &second, deadlines[0]);
+                entry.set_verbatim();
+                entry.set_deadline(deadlines[1]);
+                check(&entry.clone(), &key, &second, deadlines[1]);
+                entry.write_string(&first, deadlines[0]);
+                entry.set_private();
+                check(&entry, &key, &first, deadlines[0]);
+                assert!(!entry.text().unwrap().verbatim);
+                let mut renamed = entry.clone().renamed(&second);
+                check(&renamed, &second, &first, deadlines[0]);
+                assert!(renamed.is_private());
+                renamed.edit_text().unwrap().bytes.push(b'!');
+                renamed.set_deadline(deadlines[1]);
+                let edited = [&first[..], b"!"].concat();
+                check(&renamed.renamed(&key), &key, &edited, deadlines[1]);
+            }
+        }
     }
 }

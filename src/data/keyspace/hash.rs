@@ -1,18 +1,38 @@
 //! Hashes: their fields and values, and Redis's encodings of them.
 
+mod small;
 mod times;
 
 use smallvec::SmallVec;
 
 use super::indexed::{Indexed, Keyed};
 use crate::base::clock::Millis;
+use small::SmallHash;
 use times::Times;
 
-/// A field with its value. The length of the field comes first, in one byte, or if that is 255 in the next four.
-pub struct Pair(SmallVec<[u8; 24]>);
+/// A field with its value.
+#[derive(Clone, Copy)]
+pub struct Pair<'a> {
+    field: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> Pair<'a> {
+    pub fn field(self) -> &'a [u8] {
+        self.field
+    }
+
+    pub fn value(self) -> &'a [u8] {
+        self.value
+    }
+}
+
+/// A field with its value, in one piece. The length of the field comes first, in one byte, or if that is 255 in the next
+/// four.
+struct OwnedPair(SmallVec<[u8; 24]>);
 
 /// A clone allocates exactly the length; SmallVec's own rounds it up.
-impl Clone for Pair {
+impl Clone for OwnedPair {
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
     }
@@ -20,7 +40,7 @@ impl Clone for Pair {
 
 const LONG: u8 = u8::MAX;
 
-impl Pair {
+impl OwnedPair {
     fn new(field: &[u8], value: &[u8]) -> Self {
         let header = if field.len() < usize::from(LONG) { 1 } else { 5 };
         let mut bytes = SmallVec::with_capacity(header + field.len() + value.len());
@@ -38,10 +58,10 @@ impl Pair {
 
     /// Overwrites the value where it fits.
     fn set_value(&mut self, value: &[u8]) {
-        let start = self.0.len() - self.value().len();
+        let start = self.0.len() - self.pair().value.len();
         let (length, room) = (start + value.len(), self.0.capacity());
         if length > room || self.0.spilled() && length * 2 + 64 < room {
-            *self = Self::new(self.field(), value);
+            *self = Self::new(self.pair().field, value);
         } else {
             self.0.truncate(start);
             self.0.extend_from_slice(value);
@@ -49,27 +69,20 @@ impl Pair {
     }
 
     #[inline]
-    fn split(&self) -> (&[u8], &[u8]) {
+    fn pair(&self) -> Pair<'_> {
         let (header, length) = match self.0[0] {
             LONG => (5, u32::from_le_bytes([self.0[1], self.0[2], self.0[3], self.0[4]]) as usize),
             length => (1, usize::from(length)),
         };
-        self.0[header..].split_at(length)
-    }
-
-    pub fn field(&self) -> &[u8] {
-        self.split().0
-    }
-
-    pub fn value(&self) -> &[u8] {
-        self.split().1
+        let (field, value) = self.0[header..].split_at(length);
+        Pair { field, value }
     }
 }
 
-impl Keyed for Pair {
+impl Keyed for OwnedPair {
     #[inline]
     fn key(&self) -> &[u8] {
-        self.field()
+        self.pair().field
     }
 
     fn outside(&self) -> usize {
@@ -93,44 +106,97 @@ pub struct HashLimits {
 /// Fields with their values. The order matters only in the listpack encoding; there, fields with an expiry time come
 /// first, the earliest first.
 #[derive(Clone)]
-pub struct Hash {
-    pairs: Indexed<Pair>,
+pub struct Hash(Form);
+
+#[derive(Clone)]
+enum Form {
+    /// In the listpack encoding, without expiry times.
+    Small(SmallHash),
+    Large(Box<Large>),
+}
+
+#[derive(Clone)]
+struct Large {
+    pairs: Indexed<OwnedPair>,
     /// Present once any field was given an expiry time.
     times: Option<Box<Times>>,
 }
 
 impl Default for Hash {
     fn default() -> Self {
-        Self { pairs: Indexed::new(true), times: None }
+        Self(Form::Small(SmallHash::default()))
     }
 }
 
 impl Hash {
-    /// How many fields there are, with those that have expired and were not removed yet.
-    pub fn len(&self) -> usize {
-        self.pairs.len()
+    fn large(&self) -> Option<&Large> {
+        match &self.0 {
+            Form::Small(_) => None,
+            Form::Large(large) => Some(large),
+        }
     }
 
+    /// The large form, for what the small one cannot do.
+    fn enlarge(&mut self) -> &mut Large {
+        if let Form::Small(small) = &self.0 {
+            let mut pairs = Indexed::new(true);
+            small.iter().for_each(|pair| pairs.push(OwnedPair::new(pair.field, pair.value)));
+            self.0 = Form::Large(Box::new(Large { pairs, times: None }));
+        }
+        match &mut self.0 {
+            Form::Large(large) => large,
+            Form::Small(_) => unreachable!("it has just been enlarged"),
+        }
+    }
+
+    fn times(&self) -> Option<&Times> {
+        self.large()?.times.as_deref()
+    }
+
+    /// How many fields there are, with those that have expired and were not removed yet.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::Small(small) => small.len(),
+            Form::Large(large) => large.pairs.len(),
+        }
+    }
+
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
-        size_of::<Self>() + self.pairs.size() + self.times.as_ref().map_or(0, |times| times.size())
+        match &self.0 {
+            Form::Small(small) => small.size(),
+            Form::Large(large) => {
+                size_of::<Large>() + large.pairs.size() + large.times.as_ref().map_or(0, |times| times.size())
+            }
+        }
     }
 
     pub fn encoding(&self) -> &'static str {
-        match &self.times {
-            _ if !self.pairs.is_ordered() => "hashtable",
-            None => "listpack",
-            Some(_) => "listpackex",
+        if !self.is_packed() {
+            "hashtable"
+        } else if self.is_timed() {
+            "listpackex"
+        } else {
+            "listpack"
         }
     }
 
     pub fn is_packed(&self) -> bool {
-        self.pairs.is_ordered()
+        self.large().is_none_or(|large| large.pairs.is_ordered())
+    }
+
+    #[inline]
+    fn find(&self, field: &[u8]) -> Option<Pair<'_>> {
+        match &self.0 {
+            Form::Small(small) => small.iter().find(|pair| pair.field == field),
+            Form::Large(large) => Some(large.pairs.get(large.pairs.find(field)?)?.pair()),
+        }
     }
 
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        let place = self.pairs.find(field)?;
-        if self.is_hidden(field) { None } else { Some(self.pairs.get(place)?.value()) }
+        let found = self.find(field)?;
+        if self.is_hidden(field) { None } else { Some(found.value) }
     }
 
     pub fn contains(&self, field: &[u8]) -> bool {
@@ -139,18 +205,21 @@ impl Hash {
 
     /// Whether a field is there, even if it has expired.
     pub fn has(&self, field: &[u8]) -> bool {
-        self.pairs.find(field).is_some()
+        self.find(field).is_some()
     }
 
     /// A field by its index.
-    pub fn at(&self, place: usize) -> Option<&Pair> {
-        self.pairs.get(place)
+    pub fn at(&self, place: usize) -> Option<Pair<'_>> {
+        match &self.0 {
+            Form::Small(small) => small.iter().nth(place),
+            Form::Large(large) => large.pairs.get(place).map(OwnedPair::pair),
+        }
     }
 
     /// Prepares for a write of these fields and values.
     #[inline]
     pub fn expect<'w>(&mut self, words: impl ExactSizeIterator<Item = &'w [u8]>, limits: &HashLimits) {
-        if self.pairs.is_ordered()
+        if self.is_packed()
             && (limits.converts_upfront && words.len() / 2 > limits.packed || {
                 let mut words = words;
                 words.any(|word| word.len() > limits.longest)
@@ -163,7 +232,7 @@ impl Hash {
     /// Writes a field without an expiry time. Returns whether it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
         let new = self.rewrite(field, value, limits);
-        if self.times.is_some() {
+        if self.is_timed() {
             self.set_time(field, None, limits);
         }
         new
@@ -172,13 +241,21 @@ impl Hash {
     /// Writes a field and keeps its expiry time. Returns whether it is new.
     #[inline]
     pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
-        let found = self.pairs.find(field);
-        match found {
-            Some(place) => self.pairs.update(place, |pair| pair.set_value(value)),
-            None => self.pairs.push(Pair::new(field, value)),
+        let is_long = field.len().max(value.len()) > limits.longest;
+        if let Form::Small(small) = &mut self.0
+            && !is_long
+            && let Some(new) = small.write(field, value, limits.packed)
+        {
+            return new;
         }
-        if self.pairs.is_ordered() && (self.len() > limits.packed || field.len().max(value.len()) > limits.longest) {
-            self.spread();
+        let Large { pairs, .. } = self.enlarge();
+        let found = pairs.find(field);
+        match found {
+            Some(place) => pairs.update(place, |pair| pair.set_value(value)),
+            None => pairs.push(OwnedPair::new(field, value)),
+        }
+        if pairs.is_ordered() && (pairs.len() > limits.packed || is_long) {
+            pairs.set_ordered(false);
         }
         found.is_none()
     }
@@ -194,38 +271,55 @@ impl Hash {
 
     /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(place) = self.pairs.find(field) else { return false };
-        self.pairs.remove(place);
-        if let Some(times) = &mut self.times {
-            times.set(field, None);
+        match &mut self.0 {
+            Form::Small(small) => small.remove(field),
+            Form::Large(large) => {
+                let Some(place) = large.pairs.find(field) else { return false };
+                large.pairs.remove(place);
+                if let Some(times) = &mut large.times {
+                    times.set(field, None);
+                }
+                true
+            }
         }
-        true
     }
 
     /// All fields, also expired ones.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Pair> {
-        self.pairs.iter()
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Pair<'_>> {
+        match &self.0 {
+            Form::Small(small) => Pairs::Small(small.iter()),
+            Form::Large(large) => Pairs::Large(large.pairs.as_slice().iter()),
+        }
     }
 
     /// The fields that clients see.
-    pub fn visible(&self) -> impl Iterator<Item = &Pair> {
-        self.pairs.iter().filter(|pair| !self.is_hidden(pair.field()))
+    pub fn visible(&self) -> impl Iterator<Item = Pair<'_>> {
+        self.iter().filter(|pair| !self.is_hidden(pair.field))
     }
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
-        self.pairs.prepare_walk(count);
+        if let Form::Large(large) = &mut self.0 {
+            large.pairs.prepare_walk(count);
+        }
     }
 
     /// One step of an iteration over the fields that clients see, as in [`Indexed::walk`].
-    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Pair>) {
-        let (next, pairs) = self.pairs.walk(left, count);
-        (next, pairs.filter(|pair| !self.is_hidden(pair.field())))
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Pair<'_>>) {
+        let (next, small, large) = match &self.0 {
+            Form::Small(small) => (0, Some(small.iter()), None),
+            Form::Large(large) => {
+                let (next, pairs) = large.pairs.walk(left, count);
+                (next, None, Some(pairs.map(OwnedPair::pair)))
+            }
+        };
+        let pairs = small.into_iter().flatten().chain(large.into_iter().flatten());
+        (next, pairs.filter(|pair| !self.is_hidden(pair.field)))
     }
 
     /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
-        self.pairs.set_ordered(false);
+        self.enlarge().pairs.set_ordered(false);
     }
 
     // ---- expiry times of fields
@@ -233,13 +327,13 @@ impl Hash {
     /// Prepares for fields with expiry times.
     pub fn expect_times(&mut self, limits: &HashLimits) {
         if limits.packs_times {
-            self.times.get_or_insert_default();
+            self.enlarge().times.get_or_insert_default();
         }
     }
 
     /// The expiry time of a field, if it has one.
     pub fn time(&self, field: &[u8]) -> Option<Millis> {
-        self.times.as_ref()?.get(field)
+        self.times()?.get(field)
     }
 
     /// Sets or removes the expiry time of a field, if the field exists. Returns whether that changes anything.
@@ -247,22 +341,27 @@ impl Hash {
         if time.is_none() && self.time(field).is_none() {
             return false;
         }
-        let Some(place) = self.pairs.find(field) else { return false };
-        let times = self.times.get_or_insert_default();
+        if !self.has(field) {
+            return false;
+        }
+        let Large { pairs, times } = self.enlarge();
+        let times = times.get_or_insert_default();
         times.set(field, time);
         if !limits.packs_times {
-            self.pairs.set_ordered(false);
-        } else if self.pairs.is_ordered() {
-            let pair = self.pairs.remove(place);
-            let later = |other: &Pair| {
-                let other = times.get(other.field());
+            pairs.set_ordered(false);
+        } else if pairs.is_ordered()
+            && let Some(place) = pairs.find(field)
+        {
+            let moved = pairs.remove(place);
+            let later = |other: &OwnedPair| {
+                let other = times.get(other.key());
                 other.is_none_or(|other| time.is_some_and(|time| other >= time))
             };
             let place = match time {
-                Some(_) => self.pairs.iter().position(later),
+                Some(_) => pairs.iter().position(later),
                 None => None,
             };
-            self.pairs.insert(place.unwrap_or(self.pairs.len()), pair);
+            pairs.insert(place.unwrap_or(pairs.len()), moved);
         }
         true
     }
@@ -270,21 +369,22 @@ impl Hash {
     /// The earliest expiry time of a field.
     #[inline]
     pub fn earliest(&self) -> Option<Millis> {
-        self.times.as_ref()?.earliest()
+        self.times()?.earliest()
     }
 
     /// Whether it has an encoding for fields with expiry times, where servers distinguish that.
     pub fn is_timed(&self) -> bool {
-        self.times.is_some()
+        self.times().is_some()
     }
 
     /// Removes the expired fields, and returns how many there were.
     pub fn expire(&mut self, now: Millis) -> usize {
-        let Some(times) = &mut self.times else { return 0 };
+        let Form::Large(large) = &mut self.0 else { return 0 };
+        let Large { pairs, times: Some(times) } = &mut **large else { return 0 };
         let mut removed = 0;
         while let Some(field) = times.pop_due(now) {
-            if let Some(place) = self.pairs.find(&field) {
-                self.pairs.remove(place);
+            if let Some(place) = pairs.find(&field) {
+                pairs.remove(place);
                 removed += 1;
             }
         }
@@ -293,24 +393,53 @@ impl Hash {
 
     /// Hides the fields that have expired at this instant. The last call holds.
     pub fn hide_expired(&mut self, now: Millis) {
-        if let Some(times) = &mut self.times {
+        if let Form::Large(large) = &mut self.0
+            && let Some(times) = &mut large.times
+        {
             times.hidden_before = now;
         }
     }
 
     /// The places of the fields that clients see, if there are others.
     pub fn visible_places(&self) -> Option<Vec<usize>> {
-        let hides_any = self.times.as_ref().is_some_and(|times| times.hides_any());
-        let is_visible = |(_, pair): &(usize, &Pair)| !self.is_hidden(pair.field());
-        hides_any.then(|| self.pairs.iter().enumerate().filter(is_visible).map(|(place, _)| place).collect())
+        let hides_any = self.times().is_some_and(Times::hides_any);
+        let is_visible = |(_, pair): &(usize, Pair<'_>)| !self.is_hidden(pair.field);
+        hides_any.then(|| self.iter().enumerate().filter(is_visible).map(|(place, _)| place).collect())
     }
 
     /// Whether a field has expired and was not removed yet.
     #[inline]
     pub fn is_hidden(&self, field: &[u8]) -> bool {
-        self.times.as_ref().is_some_and(|times| times.hides(field))
+        self.times().is_some_and(|times| times.hides(field))
     }
 }
+
+/// All pairs of a hash.
+enum Pairs<'a> {
+    Small(small::Iter<'a>),
+    Large(std::slice::Iter<'a, OwnedPair>),
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Pair<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Pair<'a>> {
+        match self {
+            Self::Small(pairs) => pairs.next(),
+            Self::Large(pairs) => pairs.next().map(OwnedPair::pair),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Small(pairs) => pairs.size_hint(),
+            Self::Large(pairs) => pairs.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Pairs<'_> {}
 
 #[cfg(test)]
 mod tests {

@@ -96,6 +96,10 @@ impl<T: Keyed> Indexed<T> {
         self.order.get(place)
     }
 
+    pub fn as_slice(&self) -> &[T] {
+        &self.order
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> + DoubleEndedIterator + Clone {
         self.order.iter()
     }

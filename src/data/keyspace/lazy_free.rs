@@ -1,8 +1,9 @@
-//! Values that Redis frees in the background, and room that is given back.
+//! Values that are freed when their keys are gone and the locks released: large ones on a thread of their own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::entry::Entry;
+use super::store::Contents;
 use super::value::ValueKind;
 use super::view::View;
 use super::{Hash, List, Set, SortedSet, Stream};
@@ -11,8 +12,12 @@ use crate::base::profile::Profile;
 /// A value of no more parts than this is freed at once: that takes less time than to do it in the background.
 const FEW_PARTS: usize = 64;
 
-/// Which removals leave it to later to free a large value (`lazyfree-lazy-…`). Here all values are freed when the locks are
-/// released; clients see how they are counted.
+/// From this many bytes on, values are freed on a thread of their own: it takes a few milliseconds for each megabyte of small
+/// parts, and a thread a few microseconds.
+const MANY_BYTES: usize = 1 << 20;
+
+/// Which removals leave it to later to free a large value (`lazyfree-lazy-…`). Here all large values are freed when the locks
+/// are released, and no client waits for it; clients see how they are counted.
 #[derive(Default)]
 pub struct LazyFreeSettings {
     pub eviction: AtomicBool,
@@ -32,6 +37,42 @@ impl LazyFreeSettings {
             ("lazyfree-lazy-user-del", &self.user_del),
             ("lazyfree-lazy-user-flush", &self.user_flush),
         ]
+    }
+}
+
+/// What a view removed and does not free while it holds locks. Freed when it is dropped.
+#[derive(Default)]
+pub(super) struct Garbage {
+    tables: Vec<Contents>,
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+impl Garbage {
+    pub(super) fn add_tables(&mut self, tables: Vec<Contents>, bytes: usize) {
+        self.tables.extend(tables);
+        self.bytes += bytes;
+    }
+
+    pub(super) fn add_entry(&mut self, entry: Entry) {
+        self.bytes += entry.size();
+        self.entries.push(entry);
+    }
+
+    /// Whether freeing an entry takes long.
+    #[inline]
+    pub(super) fn is_large(entry: &Entry) -> bool {
+        entry.value().is_some_and(|value| value.kind() != ValueKind::String && value.size() >= MANY_BYTES)
+    }
+}
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        if self.bytes >= MANY_BYTES {
+            let (tables, entries) = (std::mem::take(&mut self.tables), std::mem::take(&mut self.entries));
+            // If there is no thread to be had, they are freed here.
+            let _ = std::thread::Builder::new().name("lazy-free".to_owned()).spawn(move || drop((tables, entries)));
+        }
     }
 }
 

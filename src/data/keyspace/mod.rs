@@ -4,7 +4,9 @@
 //! time. No lock is taken while another is held, except for the databases that a whole-keyspace view locks, in
 //! ascending order. A view cannot be held across an `.await`, because it is not `Send`.
 
+mod block;
 mod collections;
+mod compact;
 mod database;
 mod deadlines;
 mod encoding;
@@ -28,6 +30,7 @@ mod store;
 mod stream;
 mod streams;
 mod strings;
+mod table;
 mod usage;
 mod value;
 mod view;
@@ -56,7 +59,7 @@ pub use lazy_free::LazyFreeSettings;
 pub use list::{Chunk, ChunkLimit, End, List, ListLimits};
 pub use notifications::{
     COUNTS_USES, EXPIRY_PAUSED, EventClass, IMPORT_MODE, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification,
-    OWN_INTEGERS, SUMS_MEMORY,
+    OWN_INTEGERS, REPLICATED, SUMS_MEMORY,
 };
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
@@ -66,7 +69,7 @@ pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, 
 pub use strings::Expiry;
 pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, Recovery, ScanFilter, View, ViewStats};
+pub use view::{LockedShard, Recovery, Replicated, ScanFilter, View, ViewStats};
 pub use watch::{Presence, Watch};
 
 /// The part of the keyspace that a view can access.

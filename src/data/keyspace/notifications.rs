@@ -50,6 +50,9 @@ pub const OWN_INTEGERS: u32 = 1 << 29;
 /// The memory of all keys is summed up, because it is limited.
 pub const SUMS_MEMORY: u32 = 1 << 28;
 
+/// What commands change is sent to replicas.
+pub const REPLICATED: u32 = 1 << 25;
+
 /// One notification of a view.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notification {

@@ -60,7 +60,10 @@ fn kept<T: Collection>(value: Option<T>) -> Option<Value> {
 
 impl List {
     fn content(&self) -> Content<'_> {
-        Content::List(self.chunks().map(Chunk::node).collect())
+        match self.small_listpack() {
+            Some((elements, count)) => Content::List(vec![Node::Packed { elements: Cow::Owned(elements), count }]),
+            None => Content::List(self.chunks().map(Chunk::node).collect()),
+        }
     }
 
     fn of_content(content: Content<'_>, limits: &ListLimits) -> Option<Self> {
@@ -93,11 +96,9 @@ impl Chunk {
 
 impl Set {
     fn content(&self) -> Content<'_> {
-        match self {
-            Self::Integers(integers) => {
-                Content::Integers { width: integers.width, values: Cow::Borrowed(&integers.values) }
-            }
-            Self::Members(_) => Content::Set { members: self.iter().collect(), packed: self.is_packed() },
+        match self.sorted() {
+            Some((width, values)) => Content::Integers { width, values },
+            None => Content::Set { members: self.iter().collect(), packed: self.is_packed() },
         }
     }
 
@@ -105,7 +106,7 @@ impl Set {
         match content {
             Content::Integers { width, values } => {
                 let sorted = values.is_sorted_by(|one, next| one < next);
-                let mut set = Self::Integers(Integers { width, values: values.into_owned() });
+                let mut set = Self::of_sorted(Integers { width, values: values.into_owned() });
                 if set.len() > limits.integers {
                     set.spread();
                 }

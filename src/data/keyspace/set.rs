@@ -1,14 +1,19 @@
 //! Sets: their members, and Redis's three encodings of them.
 //!
 //! Clients can see the encoding (OBJECT ENCODING, DUMP, the order of SMEMBERS), so it changes where Redis changes it.
-//! Where Redis's order is arbitrary, members keep their insertion order, and a removal moves the last member to the
-//! free index: the same in every run and on every machine.
+
+mod large;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use super::indexed::{Indexed, Keyed};
-use super::member::Member;
+use super::block::{Block, KEYLESS};
+use super::compact::{self, Elements};
+use super::usage::Usage;
+use crate::data::listpack::Element;
 use crate::protocol::parse_integer;
+pub use large::Integers;
+use large::{Large, Members};
 
 /// Redis's own limit of an intset, whatever the setting.
 const MOST_INTEGERS: usize = 1 << 30;
@@ -32,259 +37,315 @@ impl SetLimits {
     }
 }
 
-/// The members of a set, by encoding.
+/// A set: in one allocation while it is short and an intset or a listpack.
 #[derive(Clone)]
-pub enum Set {
-    Integers(Integers),
-    Members(Members),
+pub struct Set(Block<Large, KEYLESS>);
+
+/// The most bytes of a small set: every look-up reads up to all of them.
+const MOST_BYTES: usize = 512;
+/// The most members of a small set, whose number takes one byte.
+const MOST: usize = u8::MAX as usize;
+/// The first byte of a small set in the listpack encoding. That of an intset is the width of its integers.
+const LISTPACK: u8 = 0;
+/// Where the members begin, behind the encoding and the number of members.
+const START: usize = 2;
+
+/// The members of a small set, in their order.
+#[derive(Clone, Copy)]
+struct Small<'s> {
+    text: &'s [u8],
 }
 
-/// An intset: integers in ascending order.
-#[derive(Clone)]
-pub struct Integers {
-    /// The bytes of each integer, as needed by the largest that was ever added.
-    pub width: u8,
-    pub values: Vec<i64>,
-}
-
-/// Members of any kind; ordered in the listpack encoding.
-pub type Members = Indexed<Member>;
-
-/// Adds a member. Returns whether it is new.
-fn add_to(members: &mut Members, member: &[u8]) -> bool {
-    let new = members.find(member).is_none();
-    if new {
-        members.push(Member::new(member));
+impl<'s> Small<'s> {
+    fn width(self) -> Option<u8> {
+        Some(self.text[0]).filter(|width| *width != LISTPACK)
     }
-    new
+
+    fn len(self) -> usize {
+        usize::from(self.text[1])
+    }
+
+    #[inline]
+    fn iter(self) -> Elements<'s> {
+        Elements::new(&self.text[START..], self.len())
+    }
+
+    /// The places of the members.
+    fn places(self) -> impl Iterator<Item = (Element<'s>, Range<usize>)> {
+        let mut elements = self.iter();
+        let mut end = START;
+        std::iter::from_fn(move || {
+            let element = elements.next()?;
+            let start = end;
+            end = self.text.len() - elements.rest().len();
+            Some((element, start..end))
+        })
+    }
+
+    fn find(self, member: &[u8]) -> Option<Range<usize>> {
+        let member = Element::of(member);
+        Some(self.places().find(|(other, _)| *other == member)?.1)
+    }
+
+    /// Where an integer belongs in an intset.
+    fn place_of(self, value: i64) -> usize {
+        let greater = |(other, _): &(Element<'_>, _)| matches!(other, Element::Integer(other) if *other > value);
+        self.places().find(greater).map_or(self.text.len(), |(_, place)| place.start)
+    }
+
+    /// The integers, if all members are.
+    fn integers(self) -> Option<Vec<i64>> {
+        self.iter().map(|member| if let Element::Integer(value) = member { Some(value) } else { None }).collect()
+    }
+}
+
+impl From<Large> for Set {
+    fn from(large: Large) -> Self {
+        Self(Block::boxed(b"", large, None, Usage::default()))
+    }
 }
 
 impl Set {
+    fn empty(encoding: u8) -> Self {
+        match Block::string(b"", &[encoding, 0], None, Usage::default()) {
+            Some(block) => Self(block),
+            None => unreachable!("a small set is smaller than the largest block"),
+        }
+    }
+
     /// An empty set for `count` members, of which this is the first.
     pub fn for_member(first: &[u8], count: usize, limits: &SetLimits) -> Self {
         if parse_integer(first).is_some() && (!limits.converts_upfront || count <= limits.integers()) {
             return Self::of_integers();
         }
-        Self::Members(Members::new(count <= limits.packed))
+        if count <= limits.packed { Self::packed() } else { Self::of_members() }
     }
 
     pub fn of_integers() -> Self {
-        Self::Integers(Integers::new())
+        Self::empty(width_of(0))
+    }
+
+    /// An intset of ascending integers, each of so many bytes.
+    pub fn of_sorted(integers: Integers) -> Self {
+        let mut set = Self::empty(integers.width);
+        for &value in &integers.values {
+            if !set.put(set.0.text().len(), Element::Integer(value)) {
+                return Large::Integers(integers).into();
+            }
+        }
+        set
     }
 
     /// An empty set in the hash table encoding.
     pub fn of_members() -> Self {
-        Self::Members(Members::new(false))
+        Large::Members(Members::new(false)).into()
     }
 
     /// An empty set in the listpack encoding.
     pub fn packed() -> Self {
-        Self::Members(Members::new(true))
+        Self::empty(LISTPACK)
+    }
+
+    #[inline]
+    fn small(&self) -> Option<Small<'_>> {
+        if self.0.is_boxed() { None } else { Some(Small { text: self.0.text() }) }
+    }
+
+    #[inline]
+    fn large(&self) -> Option<&Large> {
+        self.0.value()
+    }
+
+    /// The large form, for what the small one cannot do.
+    fn enlarge(&mut self) -> &mut Large {
+        if let Some(small) = self.small() {
+            let large = match (small.width(), small.integers()) {
+                (Some(width), Some(values)) => Large::Integers(Integers { width, values }),
+                _ => Large::packed(small.iter().map(Element::to_bytes)),
+            };
+            *self = large.into();
+        }
+        match self.0.value_mut() {
+            Some(large) => large,
+            None => unreachable!("it has just been enlarged"),
+        }
+    }
+
+    /// Adds a new member to a small set at a place. `false` if there is no room; then nothing has changed.
+    fn put(&mut self, at: usize, member: Element<'_>) -> bool {
+        if matches!(member, Element::String(bytes) if bytes.len() > MOST_BYTES) {
+            return false;
+        }
+        let text = self.0.text();
+        let (count, code) = (usize::from(text[1]) + 1, compact::code_of(member));
+        if count > MOST || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
+            return false;
+        }
+        self.0.set_byte(1, count as u8);
+        true
+    }
+
+    /// Removes a member of a small set.
+    fn cut(&mut self, place: Range<usize>) {
+        let count = self.0.text()[1].saturating_sub(1);
+        if self.0.splice(place, b"") {
+            self.0.set_byte(1, count);
+        }
     }
 
     /// Prepares for `count` members.
     pub fn expect(&mut self, count: usize, limits: &SetLimits) {
-        let most = match self {
-            Self::Integers(_) => limits.integers(),
-            Self::Members(members) if members.is_ordered() => limits.packed,
-            Self::Members(_) => return,
-        };
-        if limits.converts_upfront && count > most {
-            self.spread();
+        match self.small() {
+            None => self.enlarge().expect(count, limits),
+            Some(small) => {
+                let most = if small.width().is_some() { limits.integers() } else { limits.packed };
+                if limits.converts_upfront && count > most {
+                    self.spread();
+                }
+            }
         }
     }
 
     /// Adds a member. Returns whether it is new.
     pub fn add(&mut self, member: &[u8], limits: &SetLimits) -> bool {
-        match self {
-            Self::Integers(integers) => {
-                if let Some(value) = parse_integer(member) {
-                    let added = integers.add(value);
-                    if added && integers.values.len() > limits.integers() {
-                        self.spread();
-                    }
-                    return added;
-                }
-                let packed = integers.values.len() < limits.packed
-                    && member.len() <= limits.longest
-                    && integers.longest() <= limits.longest;
-                add_to(self.make_members(packed), member)
-            }
-            Self::Members(members) => {
-                if members.is_ordered()
-                    && (members.len() >= limits.packed || member.len() > limits.longest)
-                    && members.find(member).is_none()
-                {
-                    members.set_ordered(false);
-                }
-                add_to(members, member)
-            }
+        self.add_to_small(member, limits).unwrap_or_else(|| self.enlarge().add(member, limits))
+    }
+
+    /// `None` if that takes the large form.
+    fn add_to_small(&mut self, member: &[u8], limits: &SetLimits) -> Option<bool> {
+        let small = self.small()?;
+        if small.find(member).is_some() {
+            return Some(false);
         }
+        let (count, end, element) = (small.len(), small.text.len(), Element::of(member));
+        let added = match (small.width(), element) {
+            (Some(width), Element::Integer(value)) => {
+                let at = small.place_of(value);
+                let added = count < limits.integers() && self.put(at, element);
+                if added {
+                    self.0.set_byte(0, width.max(width_of(value)));
+                }
+                added
+            }
+            (width, _) => {
+                let is_short = |member: Element<'_>| member.to_bytes().len() <= limits.longest;
+                let is_packed = count < limits.packed
+                    && member.len() <= limits.longest
+                    && (width.is_none() || small.iter().all(is_short));
+                let added = is_packed && self.put(end, element);
+                if added {
+                    self.0.set_byte(0, LISTPACK);
+                }
+                added
+            }
+        };
+        added.then_some(true)
     }
 
     /// Removes a member. Returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match self {
-            Self::Integers(integers) => parse_integer(member).is_some_and(|value| integers.remove(value)),
-            Self::Members(members) => {
-                let place = members.find(member);
-                place.map(|place| members.remove(place)).is_some()
-            }
-        }
+        let Some(small) = self.small() else { return self.enlarge().remove(member) };
+        let Some(place) = small.find(member) else { return false };
+        self.cut(place);
+        true
     }
 
     pub fn contains(&self, member: &[u8]) -> bool {
-        match self {
-            Self::Integers(integers) => {
-                parse_integer(member).is_some_and(|value| integers.values.binary_search(&value).is_ok())
-            }
-            Self::Members(members) => members.find(member).is_some(),
+        match self.small() {
+            Some(small) => small.find(member).is_some(),
+            None => self.large().is_some_and(|large| large.contains(member)),
         }
     }
 
     pub fn len(&self) -> usize {
-        match self {
-            Self::Integers(integers) => integers.values.len(),
-            Self::Members(members) => members.len(),
-        }
+        self.small().map_or_else(|| self.large().map_or(0, Large::len), Small::len)
     }
 
     /// A member by its index.
     pub fn get(&self, place: usize) -> Option<Cow<'_, [u8]>> {
-        match self {
-            Self::Integers(integers) => integers.values.get(place).map(|value| Cow::Owned(digits(*value))),
-            Self::Members(members) => members.get(place).map(|member| Cow::Borrowed(member.key())),
+        match self.small() {
+            Some(small) => small.iter().nth(place).map(Element::to_bytes),
+            None => self.large()?.get(place),
         }
     }
 
     /// Removes a member by its index, and returns it.
     pub fn take(&mut self, place: usize) -> Option<Vec<u8>> {
-        match self {
-            Self::Integers(integers) => {
-                integers.values.get(place)?;
-                Some(digits(integers.values.remove(place)))
-            }
-            Self::Members(members) => {
-                members.get(place)?;
-                Some(members.remove(place).into_bytes())
-            }
-        }
+        let Some(small) = self.small() else { return self.enlarge().take(place) };
+        let (member, place) = small.places().nth(place)?;
+        let member = member.to_bytes().into_owned();
+        self.cut(place);
+        Some(member)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        (0..self.len()).filter_map(|place| self.get(place))
+        let small = self.small().into_iter().flat_map(Small::iter).map(Element::to_bytes);
+        small.chain(self.large().into_iter().flat_map(Large::iter))
     }
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
-        if let Self::Members(members) = self {
-            members.prepare_walk(count);
+        if let Some(large) = self.0.value_mut() {
+            large.prepare_walk(count);
         }
     }
 
-    /// One step of an iteration over the members, as in [`Indexed::walk`].
+    /// One step of an iteration over the members, as in `Indexed::walk`.
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Cow<'_, [u8]>>) {
-        let (left, members, integers) = match self {
-            Self::Integers(integers) => (0, None, Some(integers.values.iter())),
-            Self::Members(members) => {
-                let (left, members) = members.walk(left, count);
-                (left, Some(members), None)
+        let (left, members) = match self.large() {
+            Some(large) => {
+                let (left, members) = large.walk(left, count);
+                (left, Some(members))
             }
+            None => (0, None),
         };
-        let members = members.into_iter().flatten().map(|member| Cow::Borrowed(member.key()));
-        (left, members.chain(integers.into_iter().flatten().map(|value| Cow::Owned(digits(*value)))))
+        let small = self.small().into_iter().flat_map(Small::iter).map(Element::to_bytes);
+        (left, small.chain(members.into_iter().flatten()))
     }
 
     /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
-        match self {
-            Self::Integers(_) => "intset",
-            Self::Members(members) if members.is_ordered() => "listpack",
-            Self::Members(_) => "hashtable",
+        match (self.small(), self.large()) {
+            (Some(small), _) if small.width().is_none() => "listpack",
+            (_, Some(large)) => large.encoding(),
+            _ => "intset",
         }
     }
 
     pub fn is_packed(&self) -> bool {
-        matches!(self, Self::Members(members) if members.is_ordered())
+        self.encoding() == "listpack"
     }
 
-    /// The memory in bytes.
+    /// The members of an intset, in order.
+    pub fn sorted(&self) -> Option<(u8, Cow<'_, [i64]>)> {
+        match (self.small(), self.large()) {
+            (Some(small), _) => Some((small.width()?, small.integers()?.into())),
+            (_, Some(Large::Integers(integers))) => Some((integers.width, Cow::Borrowed(&integers.values))),
+            _ => None,
+        }
+    }
+
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Integers(integers) => integers.values.capacity() * size_of::<i64>(),
-                Self::Members(members) => members.size(),
-            }
+        self.0.size() + self.large().map_or(0, Large::size)
     }
 
     /// Converts to an intset if all members are integers, and few enough.
     pub fn condense(&mut self, limits: &SetLimits) {
-        let Self::Members(members) = self else { return };
-        if members.len() > limits.integers() {
+        let is_intset = self.small().is_some_and(|small| small.width().is_some());
+        let has_text = || self.small().is_some_and(|small| small.integers().is_none());
+        if is_intset || self.len() > limits.integers() || has_text() {
             return;
         }
-        let values: Option<Vec<i64>> = members.iter().map(|member| parse_integer(member.key())).collect();
-        if let Some(values) = values {
-            let mut integers = Integers::new();
-            values.into_iter().for_each(|value| {
-                integers.add(value);
-            });
-            *self = Self::Integers(integers);
+        self.enlarge().condense(limits);
+        if let Some(Large::Integers(integers)) = self.large() {
+            *self = Self::of_sorted(integers.clone());
         }
     }
 
     /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
-        self.make_members(false);
-    }
-
-    fn make_members(&mut self, packed: bool) -> &mut Members {
-        if let Self::Integers(integers) = self {
-            let mut members = Members::new(packed);
-            for &value in &integers.values {
-                members.push(Member::new(&digits(value)));
-            }
-            *self = Self::Members(members);
-        }
-        match self {
-            Self::Members(members) => {
-                members.set_ordered(packed);
-                members
-            }
-            Self::Integers(_) => unreachable!("they were just made members"),
-        }
-    }
-}
-
-impl Integers {
-    fn new() -> Self {
-        Self { width: 2, values: Vec::new() }
-    }
-
-    fn add(&mut self, value: i64) -> bool {
-        let Err(place) = self.values.binary_search(&value) else { return false };
-        self.width = self.width.max(width_of(value));
-        self.values.insert(place, value);
-        true
-    }
-
-    fn remove(&mut self, value: i64) -> bool {
-        let Ok(place) = self.values.binary_search(&value) else { return false };
-        self.values.remove(place);
-        if self.values.len() * 4 < self.values.capacity() {
-            self.values.shrink_to(self.values.len() * 2);
-        }
-        true
-    }
-
-    /// The number of digits of the longest integer: the first or the last, which are the extremes.
-    fn longest(&self) -> usize {
-        [self.values.first(), self.values.last()]
-            .into_iter()
-            .flatten()
-            .map(|&value| digits(value).len())
-            .max()
-            .unwrap_or(0)
+        self.enlarge().spread();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, IMPORT_MODE, OWN_INTEGERS, SUMS_MEMORY};
+use super::notifications::{COUNTS_USES, EXPIRY_PAUSED, IMPORT_MODE, OWN_INTEGERS, REPLICATED, SUMS_MEMORY};
 use super::{
     ChunkLimit, EvictionSettings, FrequencySettings, HashLimits, LazyFreeSettings, ListLimits, SetLimits,
     SortedSetLimits,
@@ -92,7 +92,7 @@ impl Settings {
 
     /// Whether views make any notifications.
     pub fn wants_notifications(&self) -> bool {
-        const OTHERS: u32 = EXPIRY_PAUSED | IMPORT_MODE | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY;
+        const OTHERS: u32 = EXPIRY_PAUSED | IMPORT_MODE | COUNTS_USES | OWN_INTEGERS | SUMS_MEMORY | REPLICATED;
         self.notifications.load(Ordering::Acquire) & !OTHERS != 0
     }
 

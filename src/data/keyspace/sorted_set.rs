@@ -1,58 +1,35 @@
 //! Sorted sets: members with scores, ordered by score and then by member.
 
+mod large;
+
 use std::ops::Range;
 
-use super::indexed::{Indexed, Keyed};
-use super::member::Member;
-use super::rank_tree::{RankTree, Row, Rows};
-
-/// Up to this many members are a sorted vector, which is searched linearly for a member.
-const FEW: usize = 128;
+use super::block::{Block, KEYLESS};
+use super::compact;
+use super::usage::Usage;
+use crate::data::listpack::Element;
+use large::Large;
 
 /// A member with its score.
-#[derive(Clone)]
-pub struct Scored {
-    member: Member,
+#[derive(Clone, Copy)]
+pub struct Scored<'s> {
+    member: &'s [u8],
     score: f64,
 }
 
-impl Scored {
-    /// The placeholder of a removed member.
-    fn hole() -> Self {
-        Self { member: Member::new(b""), score: f64::NAN }
-    }
-
-    fn is_hole(&self) -> bool {
-        self.score.is_nan()
+impl<'s> Scored<'s> {
+    #[inline]
+    pub fn member(self) -> &'s [u8] {
+        self.member
     }
 
     #[inline]
-    pub fn member(&self) -> &[u8] {
-        self.member.as_bytes()
-    }
-
-    pub fn into_member(self) -> Vec<u8> {
-        self.member.into_bytes()
-    }
-
-    pub fn score(&self) -> f64 {
+    pub fn score(self) -> f64 {
         self.score
     }
 
-    fn is_before(&self, score: f64, member: &[u8]) -> bool {
-        self.score < score || (self.score == score && self.member() < member)
-    }
-}
-
-impl Keyed for Scored {
-    #[inline]
-    fn key(&self) -> &[u8] {
-        self.member.as_bytes()
-    }
-
-    #[inline]
-    fn outside(&self) -> usize {
-        self.member.outside()
+    fn is_before(self, score: f64, member: &[u8]) -> bool {
+        self.score < score || (self.score == score && self.member < member)
     }
 }
 
@@ -67,39 +44,90 @@ pub struct SortedSetLimits {
     pub converts_upfront: bool,
 }
 
-/// A sorted set. No score is NaN.
+/// A sorted set: in one allocation while it is short and in the listpack encoding. No score is NaN.
 #[derive(Clone)]
-pub struct SortedSet {
-    storage: Storage,
-    /// The encoding is a listpack, not a skiplist.
-    packed: bool,
-}
-
-#[derive(Clone)]
-enum Storage {
-    /// `outside` is the members' memory outside themselves, in bytes.
-    Small {
-        sorted: Vec<Scored>,
-        outside: usize,
-    },
-    Large(Box<Large>),
-}
-
-#[derive(Clone)]
-struct Large {
-    /// Unordered, with holes where members were removed. Moving other members there would cost more than the rest of
-    /// the removal, because their rows would have to be found.
-    members: Indexed<Scored>,
-    holes: Vec<u32>,
-    order: RankTree,
-}
-
-/// Up to this many holes are never compacted.
-const FEW_HOLES: usize = 64;
+pub struct SortedSet(Block<Large, KEYLESS>);
 
 /// The index of a member; valid until the set changes.
 #[derive(Clone, Copy)]
 pub struct MemberSlot(usize);
+
+/// The most bytes of a small sorted set: every look-up reads up to all of them.
+const MOST_BYTES: usize = 512;
+/// The most members of a small sorted set, whose number takes one byte.
+const MOST: usize = u8::MAX as usize;
+/// Where the members begin, behind their number.
+const START: usize = 1;
+
+/// The score as the encoding stores it: a listpack stores integers where it can, and so no negative zero.
+fn kept_score(score: f64, packed: bool) -> f64 {
+    if packed && score == 0.0 { 0.0 } else { score }
+}
+
+/// The text of a small sorted set: the number of members, and each with its score, in order.
+#[derive(Clone, Copy)]
+struct Small<'s> {
+    text: &'s [u8],
+}
+
+impl<'s> Small<'s> {
+    fn len(self) -> usize {
+        usize::from(self.text[0])
+    }
+
+    #[inline]
+    fn iter(self) -> Few<'s> {
+        Few { rest: &self.text[START..], left: self.len() }
+    }
+
+    /// The members with their places.
+    fn places(self) -> impl Iterator<Item = (Scored<'s>, Range<usize>)> {
+        let mut members = self.iter();
+        let mut end = START;
+        std::iter::from_fn(move || {
+            let scored = members.next()?;
+            let start = end;
+            end = self.text.len() - members.rest.len();
+            Some((scored, start..end))
+        })
+    }
+
+    /// Where a member with a score belongs.
+    fn place_of(self, score: f64, member: &[u8]) -> usize {
+        let behind = self.places().find(|(other, _)| !other.is_before(score, member));
+        behind.map_or(self.text.len(), |(_, place)| place.start)
+    }
+}
+
+/// Members of a small sorted set, in order.
+#[derive(Clone)]
+struct Few<'s> {
+    rest: &'s [u8],
+    left: usize,
+}
+
+impl<'s> Iterator for Few<'s> {
+    type Item = Scored<'s>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Scored<'s>> {
+        self.left = self.left.checked_sub(1)?;
+        let (Element::String(member), size) = compact::first(self.rest)? else { return None };
+        let (score, score_size) = compact::first(&self.rest[size..])?;
+        self.rest = &self.rest[size + score_size..];
+        let score = match score {
+            Element::Integer(score) => score as f64,
+            Element::String(score) => f64::from_le_bytes(score.try_into().ok()?),
+        };
+        Some(Scored { member, score })
+    }
+}
+
+impl From<Large> for SortedSet {
+    fn from(large: Large) -> Self {
+        Self(Block::boxed(b"", large, None, Usage::default()))
+    }
+}
 
 impl Default for SortedSet {
     fn default() -> Self {
@@ -110,7 +138,13 @@ impl Default for SortedSet {
 impl SortedSet {
     /// An empty set; `packed` selects the listpack encoding.
     pub fn new(packed: bool) -> Self {
-        Self { storage: Storage::Small { sorted: Vec::new(), outside: 0 }, packed }
+        if !packed {
+            return Large::new(false).into();
+        }
+        match Block::string(b"", &[0; START], None, Usage::default()) {
+            Some(block) => Self(block),
+            None => unreachable!("a small sorted set is smaller than the largest block"),
+        }
     }
 
     /// An empty set for `count` members, of which this is the first. Some servers look only at the first member.
@@ -126,87 +160,117 @@ impl SortedSet {
         }
     }
 
-    pub fn len(&self) -> usize {
-        match &self.storage {
-            Storage::Small { sorted, .. } => sorted.len(),
-            Storage::Large(many) => many.len(),
+    #[inline]
+    fn small(&self) -> Option<Small<'_>> {
+        if self.0.is_boxed() { None } else { Some(Small { text: self.0.text() }) }
+    }
+
+    /// Either form.
+    #[inline]
+    fn form(&self) -> Result<Small<'_>, &Large> {
+        match self.0.value() {
+            Some(large) => Err(large),
+            None => Ok(Small { text: self.0.text() }),
         }
+    }
+
+    /// The large form, for what the small one cannot do.
+    fn enlarge(&mut self) -> &mut Large {
+        if let Some(small) = self.small() {
+            let limits = SortedSetLimits { packed: usize::MAX, longest: usize::MAX, converts_upfront: false };
+            let mut large = Large::new(true);
+            small.iter().for_each(|scored| large.insert(scored.member, scored.score, &limits));
+            *self = large.into();
+        }
+        match self.0.value_mut() {
+            Some(large) => large,
+            None => unreachable!("it has just been enlarged"),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.form().map_or_else(Large::len, Small::len)
     }
 
     /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
-        if self.packed { "listpack" } else { "skiplist" }
+        if self.is_packed() { "listpack" } else { "skiplist" }
     }
 
     pub fn is_packed(&self) -> bool {
-        self.packed
+        self.form().map_or_else(Large::is_packed, |_| true)
     }
 
     /// Converts to the skiplist encoding.
     pub fn spread(&mut self) {
-        self.packed = false;
+        self.enlarge().spread();
     }
 
     /// Converts to the listpack encoding if the set is small enough. Redis does this after it has built a whole set.
     pub fn pack(&mut self, limits: &SortedSetLimits) {
-        let small = |scored: &Scored| scored.member().len() <= limits.longest;
-        self.packed = self.len() <= limits.packed && self.iter().all(small);
-        if self.packed {
-            // The order does not change.
-            for rank in self.rank_of_score(|score| score < 0.0)..self.rank_of_score(|score| score <= 0.0) {
-                self.set_score(rank, 0.0);
+        let large = self.enlarge();
+        large.pack(limits);
+        if large.is_packed() && large.len() <= MOST {
+            let mut small = Self::new(true);
+            if large.iter().all(|scored| small.put_small(small.0.text().len(), scored.member, scored.score)) {
+                *self = small;
             }
         }
     }
 
-    /// The score as the encoding stores it: a listpack stores integers where it can, and so no negative zero.
-    fn kept_score(&self, score: f64) -> f64 {
-        if self.packed && score == 0.0 { 0.0 } else { score }
+    /// Adds a member to a small set at a place. `false` if there is no room; then nothing has changed.
+    fn put_small(&mut self, at: usize, member: &[u8], score: f64) -> bool {
+        if member.len() > MOST_BYTES {
+            return false;
+        }
+        let mut code = compact::code_of(Element::String(member));
+        let integer = score as i64;
+        // So many integers are different as floats.
+        if integer.unsigned_abs() <= 1 << 53 && integer as f64 == score {
+            code.extend_from_slice(&compact::code_of(Element::Integer(integer)));
+        } else {
+            code.extend_from_slice(&compact::code_of(Element::String(&score.to_le_bytes())));
+        }
+        let text = self.0.text();
+        let count = usize::from(text[0]) + 1;
+        if count > MOST || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
+            return false;
+        }
+        self.0.set_byte(0, count as u8);
+        true
     }
 
-    /// Sets the score of the member of a rank, which must keep its rank.
-    fn set_score(&mut self, rank: usize, score: f64) {
-        match &mut self.storage {
-            Storage::Small { sorted, .. } => sorted[rank].score = score,
-            Storage::Large(many) => {
-                let row = many.order.remove(rank);
-                many.members.alter(row.place as usize).score = score;
-                many.enter(row.place as usize);
-            }
+    /// Removes a member of a small set.
+    fn cut_small(&mut self, place: Range<usize>) {
+        let count = self.0.text()[0].saturating_sub(1);
+        if self.0.splice(place, b"") {
+            self.0.set_byte(0, count);
         }
     }
 
-    /// The memory in bytes.
+    /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
-        size_of::<Self>()
-            + match &self.storage {
-                Storage::Small { sorted, outside } => sorted.capacity() * size_of::<Scored>() + outside,
-                Storage::Large(many) => many.size(),
-            }
+        self.0.size() + self.0.value().map_or(0, Large::size)
     }
 
     pub fn find(&self, member: &[u8]) -> Option<MemberSlot> {
-        let place = match &self.storage {
-            Storage::Small { sorted, .. } => sorted.iter().position(|scored| scored.member() == member),
-            Storage::Large(many) => many.members.find(member),
-        };
-        place.map(MemberSlot)
+        match self.form() {
+            Ok(small) => small.iter().position(|scored| scored.member == member).map(MemberSlot),
+            Err(large) => large.find(member),
+        }
     }
 
     /// The score of a member.
-    pub fn score_at(&self, MemberSlot(place): MemberSlot) -> f64 {
-        match &self.storage {
-            Storage::Small { sorted, .. } => sorted[place].score,
-            Storage::Large(many) => many.at(place).score,
+    pub fn score_at(&self, slot: MemberSlot) -> f64 {
+        match self.form() {
+            Ok(small) => small.iter().nth(slot.0).map_or(f64::NAN, Scored::score),
+            Err(large) => large.score_at(slot),
         }
     }
 
     /// The rank of a member.
-    pub fn rank_at(&self, MemberSlot(place): MemberSlot) -> usize {
-        match &self.storage {
-            Storage::Small { .. } => place,
-            Storage::Large(many) => many.rank(place),
-        }
+    pub fn rank_at(&self, slot: MemberSlot) -> usize {
+        self.form().map_or_else(|large| large.rank_at(slot), |_| slot.0)
     }
 
     pub fn score(&self, member: &[u8]) -> Option<f64> {
@@ -228,138 +292,94 @@ impl SortedSet {
 
     /// Adds a new member.
     pub fn insert(&mut self, member: &[u8], score: f64, limits: &SortedSetLimits) {
-        self.packed = self.packed && self.len() < limits.packed && member.len() <= limits.longest;
-        let score = self.kept_score(score);
-        let scored = Scored { member: Member::new(member), score };
-        match &mut self.storage {
-            Storage::Small { sorted, outside } if sorted.len() < FEW => {
-                *outside += scored.outside();
-                let at = sorted.partition_point(|other| other.is_before(score, member));
-                if sorted.len() == sorted.capacity() {
-                    sorted.reserve_exact((sorted.len() / 4).max(1));
-                }
-                sorted.insert(at, scored);
+        if let Some(small) = self.small()
+            && small.len() < limits.packed
+            && member.len() <= limits.longest
+        {
+            let score = kept_score(score, true);
+            let at = small.place_of(score, member);
+            if self.put_small(at, member, score) {
+                return;
             }
-            Storage::Small { sorted, .. } => {
-                let mut many = Large::of(std::mem::take(sorted));
-                many.insert(scored);
-                self.storage = Storage::Large(Box::new(many));
-            }
-            Storage::Large(many) => many.insert(scored),
         }
+        self.enlarge().insert(member, score, limits);
     }
 
     /// Changes the score of an existing member.
-    pub fn rescore(&mut self, MemberSlot(place): MemberSlot, score: f64) {
-        let score = self.kept_score(score);
-        match &mut self.storage {
-            Storage::Small { sorted, .. } => {
-                let rest = sorted.split_at_mut(place);
-                let ([scored, behind @ ..], before) = (rest.1, rest.0) else { return };
-                scored.score = score;
-                let member = scored.member.as_bytes();
-                let up = behind.partition_point(|other| other.is_before(score, member));
-                let to = before.partition_point(|other| other.is_before(score, member));
-                if up > 0 {
-                    sorted[place..=place + up].rotate_left(1);
-                } else {
-                    sorted[to..=place].rotate_right(1);
-                }
-            }
-            Storage::Large(many) => {
-                many.order.remove(many.rank(place));
-                many.members.alter(place).score = score;
-                many.enter(place);
-            }
+    pub fn rescore(&mut self, slot: MemberSlot, score: f64) {
+        let found = self.small().and_then(|small| small.places().nth(slot.0));
+        let Some((scored, place)) = found.map(|(scored, place)| (scored.member.to_vec(), place)) else {
+            return self.enlarge().rescore(slot, score);
+        };
+        self.cut_small(place.clone());
+        let score = kept_score(score, true);
+        let at = self.small().map_or(START, |small| small.place_of(score, &scored));
+        if !self.put_small(at, &scored, score) {
+            // A longer score has no room.
+            let limits = SortedSetLimits { packed: usize::MAX, longest: usize::MAX, converts_upfront: false };
+            self.enlarge().insert(&scored, score, &limits);
         }
     }
 
     /// Removes a member. Returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let MemberSlot(place) = self.find(member)?;
-        let removed = match &mut self.storage {
-            Storage::Small { .. } => self.take(place)?,
-            Storage::Large(many) => {
-                many.order.remove(many.rank(place));
-                many.leave(place)
-            }
-        };
-        self.forget_many_of_none();
-        Some(removed.score)
+        let Some(small) = self.small() else { return self.enlarge().remove(member) };
+        let (scored, place) = small.places().find(|(scored, _)| scored.member == member)?;
+        let score = scored.score;
+        self.cut_small(place);
+        Some(score)
     }
 
-    /// Returns to the small form when the set is empty.
-    fn forget_many_of_none(&mut self) {
-        if self.len() == 0 {
-            self.storage = Storage::Small { sorted: Vec::new(), outside: 0 };
-        }
-    }
-
-    /// Removes the member of this rank.
-    pub fn take(&mut self, rank: usize) -> Option<Scored> {
-        if rank >= self.len() {
-            return None;
-        }
-        let removed = match &mut self.storage {
-            Storage::Small { sorted, outside } => {
-                let removed = sorted.remove(rank);
-                *outside -= removed.outside();
-                if sorted.len() * 2 < sorted.capacity() {
-                    sorted.shrink_to(sorted.len() + sorted.len() / 4);
-                }
-                removed
-            }
-            Storage::Large(many) => {
-                let row = many.order.remove(rank);
-                many.leave(row.place as usize)
-            }
-        };
-        self.forget_many_of_none();
-        Some(removed)
+    /// Removes the member of this rank, and returns it with its score.
+    pub fn take(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
+        let Some(small) = self.small() else { return self.enlarge().take(rank) };
+        let (scored, place) = small.places().nth(rank)?;
+        let taken = (scored.member.to_vec(), scored.score);
+        self.cut_small(place);
+        Some(taken)
     }
 
     /// The member of this rank.
-    pub fn get(&self, rank: usize) -> Option<&Scored> {
-        match &self.storage {
-            Storage::Small { sorted, .. } => sorted.get(rank),
-            Storage::Large(many) => many.members.get(many.order.get(rank)?.place as usize),
+    pub fn get(&self, rank: usize) -> Option<Scored<'_>> {
+        match self.form() {
+            Ok(small) => small.iter().nth(rank),
+            Err(large) => large.get(rank),
         }
     }
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
-        if let Storage::Large(many) = &mut self.storage {
-            many.members.prepare_walk(count);
+        if let Some(large) = self.0.value_mut() {
+            large.prepare_walk(count);
         }
     }
 
-    /// One step of an iteration over the members, as in [`Indexed::walk`]. The small form is returned in one step.
-    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = &Scored>) {
-        let (left, some, all) = match &self.storage {
-            Storage::Large(many) if !self.packed => {
-                let (left, members) = many.members.walk(left, count);
-                (left, Some(members), None)
+    /// One step of an iteration over the members, as in `Indexed::walk`. A small set is returned in one step.
+    pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Scored<'_>>) {
+        let (left, small, members) = match self.form() {
+            Ok(small) => (0, Some(small.iter()), None),
+            Err(large) => {
+                let (left, members) = large.walk(left, count);
+                (left, None, Some(members))
             }
-            _ => (0, None, Some(self.iter())),
         };
-        let some = some.into_iter().flatten().filter(|scored| !scored.is_hole());
-        (left, some.chain(all.into_iter().flatten()))
+        (left, small.into_iter().flatten().chain(members.into_iter().flatten()))
     }
 
     /// The number of members whose score satisfies `before`, which must hold for all scores below one that satisfies
     /// it.
     pub fn rank_of_score(&self, before: impl Fn(f64) -> bool) -> usize {
-        match &self.storage {
-            Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.score)),
-            Storage::Large(many) => many.order.rank(|row| before(row.score)),
+        match self.form() {
+            Ok(small) => small.iter().take_while(|scored| before(scored.score)).count(),
+            Err(large) => large.rank_of_score(before),
         }
     }
 
     /// The number of members that satisfy `before`. Meaningful only if all scores are equal.
     pub fn rank_of_member(&self, before: impl Fn(&[u8]) -> bool) -> usize {
-        match &self.storage {
-            Storage::Small { sorted, .. } => sorted.partition_point(|scored| before(scored.member())),
-            Storage::Large(many) => many.order.rank(|row| before(many.at(row.place as usize).member())),
+        match self.form() {
+            Ok(small) => small.iter().take_while(|scored| before(scored.member)).count(),
+            Err(large) => large.rank_of_member(before),
         }
     }
 
@@ -370,15 +390,21 @@ impl SortedSet {
 
     /// The members of these ranks, in order or in reverse.
     pub fn range(&self, ranks: Range<usize>, backwards: bool) -> Members<'_> {
-        let end = ranks.end.min(self.len());
-        let start = ranks.start.min(end);
-        Members(match &self.storage {
-            Storage::Small { sorted, .. } => Walk::Small { rest: &sorted[start..end], backwards },
-            Storage::Large(many) => {
-                let first = if backwards { end.saturating_sub(1) } else { start };
-                Walk::Large { members: &many.members, rows: many.order.rows(first, end - start, backwards) }
+        match self.form() {
+            Err(large) => Members(Walk::Large(large.range(ranks, backwards))),
+            Ok(small) => {
+                let end = ranks.end.min(small.len());
+                let count = end.saturating_sub(ranks.start);
+                let mut members = small.iter();
+                members.by_ref().take(end - count).for_each(drop);
+                members.left = count;
+                Members(if backwards {
+                    Walk::Backwards(members.collect::<Vec<_>>().into_iter())
+                } else {
+                    Walk::Small(members)
+                })
             }
-        })
+        }
     }
 }
 
@@ -388,125 +414,33 @@ pub struct Members<'s>(Walk<'s>);
 
 #[derive(Clone)]
 enum Walk<'s> {
-    Small { rest: &'s [Scored], backwards: bool },
-    Large { members: &'s Indexed<Scored>, rows: Rows<'s> },
+    Small(Few<'s>),
+    Backwards(std::vec::IntoIter<Scored<'s>>),
+    Large(large::Members<'s>),
 }
 
 impl<'s> Iterator for Members<'s> {
-    type Item = &'s Scored;
+    type Item = Scored<'s>;
 
     #[inline]
-    fn next(&mut self) -> Option<&'s Scored> {
+    fn next(&mut self) -> Option<Scored<'s>> {
         match &mut self.0 {
-            Walk::Small { rest, backwards: false } => rest.split_off_first(),
-            Walk::Small { rest, backwards: true } => rest.split_off_last(),
-            Walk::Large { members, rows } => members.get(rows.next()?.place as usize),
+            Walk::Small(members) => members.next(),
+            Walk::Backwards(members) => members.next_back(),
+            Walk::Large(members) => members.next(),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = match &self.0 {
-            Walk::Small { rest, .. } => rest.len(),
-            Walk::Large { rows, .. } => rows.len(),
-        };
-        (left, Some(left))
+        match &self.0 {
+            Walk::Small(members) => (members.left, Some(members.left)),
+            Walk::Backwards(members) => members.size_hint(),
+            Walk::Large(members) => members.size_hint(),
+        }
     }
 }
 
 impl ExactSizeIterator for Members<'_> {}
-
-impl Large {
-    fn of(sorted: Vec<Scored>) -> Self {
-        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new() };
-        for scored in sorted {
-            let row = Row { score: scored.score, place: many.members.len() as u32 };
-            many.members.push(scored);
-            many.order.insert(row, |_| true);
-        }
-        many
-    }
-
-    fn at(&self, place: usize) -> &Scored {
-        match self.members.get(place) {
-            Some(scored) => scored,
-            None => unreachable!("every row is of a member that is there"),
-        }
-    }
-
-    /// The rank of the member at an index.
-    fn rank(&self, place: usize) -> usize {
-        let scored = self.at(place);
-        self.order.rank(|row| self.is_before(row, scored))
-    }
-
-    #[inline]
-    fn is_before(&self, row: Row, scored: &Scored) -> bool {
-        row.score < scored.score
-            || (row.score == scored.score && self.at(row.place as usize).member() < scored.member())
-    }
-
-    fn len(&self) -> usize {
-        self.members.len() - self.holes.len()
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.capacity() * size_of::<u32>()
-    }
-
-    fn insert(&mut self, scored: Scored) {
-        let place = match self.holes.pop() {
-            Some(hole) => {
-                self.members.occupy(hole as usize, scored);
-                hole as usize
-            }
-            None => {
-                self.members.push(scored);
-                self.members.len() - 1
-            }
-        };
-        self.enter(place);
-    }
-
-    /// Adds the row of the member at an index.
-    fn enter(&mut self, place: usize) {
-        let Self { members, order, .. } = self;
-        let Some(scored) = members.get(place) else { return };
-        let member_of = |row: Row| members.get(row.place as usize).map_or(&[][..], Scored::member);
-        order.insert(Row { score: scored.score, place: place as u32 }, |row| {
-            row.score < scored.score || (row.score == scored.score && member_of(row) < scored.member())
-        });
-    }
-
-    /// Removes the member at an index, whose row is removed already.
-    fn leave(&mut self, place: usize) -> Scored {
-        let scored = self.members.vacate(place, Scored::hole());
-        self.holes.push(place as u32);
-        if self.holes.len() > self.len() + FEW_HOLES {
-            self.close_holes();
-        }
-        scored
-    }
-
-    /// Moves the last members into the holes.
-    #[cold]
-    fn close_holes(&mut self) {
-        let mut moved = vec![0; self.members.len()];
-        let mut before: Vec<usize> = (0..self.members.len()).collect();
-        // From the last hole on, so that the last item is always a member, or the hole itself.
-        self.holes.sort_unstable();
-        while let Some(hole) = self.holes.pop() {
-            self.members.remove(hole as usize);
-            before.swap_remove(hole as usize);
-        }
-        self.holes.shrink_to_fit();
-        (0..).zip(&before).for_each(|(place, before)| moved[*before] = place);
-        let mut order = RankTree::new();
-        for row in self.order.rows(0, self.members.len(), false) {
-            order.insert(Row { place: moved[row.place as usize], ..row }, |_| true);
-        }
-        self.order = order;
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -630,7 +564,7 @@ mod tests {
                     let rank = number as usize % order.len();
                     let expected = order.iter().nth(rank).cloned().unwrap();
                     let taken = set.take(rank).unwrap();
-                    prop_assert_eq!((key(taken.score()), taken.member()), (expected.0, &*expected.1));
+                    prop_assert_eq!((key(taken.1), taken.0), expected.clone());
                     scores.remove(&expected.1);
                     order.remove(&expected);
                 } else {
@@ -655,5 +589,60 @@ mod tests {
             let expected: Vec<_> = order.iter().skip(from).take(to - from).rev().map(|row| row.1.clone()).collect();
             prop_assert_eq!(backwards, expected);
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A small set answers as a large one does.
+        #[test]
+        fn whether_a_set_is_small_cannot_be_seen(
+            steps in prop::collection::vec((0..60u32, prop_oneof![-3..70i32, any::<i32>()], 0..10u8), 0..300),
+            fraction in prop_oneof![Just(1.0), Just(0.5), Just(1e300)],
+            longest in prop_oneof![Just(64), Just(20)],
+        ) {
+            let limits = SortedSetLimits { packed: 40, longest, converts_upfront: false };
+            let (mut set, mut model) = (SortedSet::default(), SortedSet::from(Large::new(true)));
+            for (number, score, action) in steps {
+                let member = format!("{}{number}", ["", "m", "of-a-great-length"][number as usize % 3]).into_bytes();
+                let score = f64::from(score) * fraction;
+                match action {
+                    0 => prop_assert_eq!(set.remove(&member), model.remove(&member)),
+                    1 => prop_assert_eq!(set.take(number as usize), model.take(number as usize)),
+                    _ => prop_assert_eq!(set.put(&member, score, &limits), model.put(&member, score, &limits)),
+                }
+                if model.len() == 0 {
+                    // The key is deleted.
+                    (set, model) = (SortedSet::default(), SortedSet::from(Large::new(true)));
+                }
+                prop_assert_eq!((set.len(), set.encoding()), (model.len(), model.encoding()));
+                prop_assert_eq!(set.score(&member), model.score(&member));
+                let rank = |set: &SortedSet| set.find(&member).map(|place| set.rank_at(place));
+                prop_assert_eq!(rank(&set), rank(&model));
+                let below = |set: &SortedSet| set.rank_of_score(|other| other < score);
+                prop_assert_eq!(below(&set), below(&model));
+            }
+            let listed = |members: Members<'_>| members.map(|one| (one.member().to_vec(), one.score())).collect::<Vec<_>>();
+            prop_assert_eq!(listed(set.iter()), listed(model.iter()));
+            prop_assert_eq!(listed(set.clone().iter()), listed(model.iter()));
+            for start in 0..=model.len() {
+                prop_assert_eq!(set.get(start).map(Scored::member), model.get(start).map(Scored::member));
+                for backwards in [false, true] {
+                    let range = |set: &SortedSet| listed(set.range(start..start + 5, backwards));
+                    prop_assert_eq!(range(&set), range(&model));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sorted_set_of_five_short_members_takes_one_allocation_of_little_more_than_their_bytes() {
+        let mut set = SortedSet::default();
+        let limits = SortedSetLimits { packed: 128, longest: 64, converts_upfront: false };
+        for number in 0..5 {
+            set.put(format!("member:{number:02}").as_bytes(), f64::from(number), &limits);
+        }
+        assert_eq!(set.size(), 72);
+        assert_eq!(size_of::<SortedSet>(), 8);
     }
 }

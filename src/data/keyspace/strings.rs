@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::entry::{Entry, TextRef};
 use super::notifications::{COUNTS_USES, OWN_INTEGERS};
 use super::usage::Usage;
-use super::value::{Text, Value, ValueKind};
+use super::value::{Text, ValueKind};
 use super::view::View;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -234,5 +234,5 @@ impl Entry {
 }
 
 fn raw(key: &[u8], bytes: Vec<u8>, usage: Usage) -> Entry {
-    Entry::boxed(key, Value::String(Text { bytes, edited: true, verbatim: false }), None, usage)
+    Entry::boxed(key, Text { bytes, edited: true, verbatim: false }.into(), None, usage)
 }

@@ -36,15 +36,14 @@ impl ValueKind {
     }
 }
 
-/// A value by type; short strings are in packed entries instead. Values other than strings are boxed, so that this
-/// stays small.
+/// A value by type; short strings are in packed entries instead. Each is a pointer, so that this stays small.
 #[derive(Clone)]
 pub enum Value {
-    String(Text),
-    List(Box<List>),
-    Set(Box<Set>),
-    SortedSet(Box<SortedSet>),
-    Hash(Box<Hash>),
+    String(Box<Text>),
+    List(List),
+    Set(Set),
+    SortedSet(SortedSet),
+    Hash(Hash),
     Stream(Box<Stream>),
 }
 
@@ -58,6 +57,12 @@ pub struct Text {
     pub verbatim: bool,
 }
 
+impl From<Text> for Value {
+    fn from(text: Text) -> Self {
+        Self::String(Box::new(text))
+    }
+}
+
 /// A value type with elements.
 pub trait Collection: Sized + Into<Value> {
     fn of(value: &Value) -> Option<&Self>;
@@ -69,10 +74,11 @@ pub trait Collection: Sized + Into<Value> {
 
 /// Implements `Collection` for a value type.
 macro_rules! collection {
-    ($type:ident, $over:expr) => {
+    ($type:ident, $put:expr, $over:expr) => {
         impl From<$type> for Value {
             fn from(value: $type) -> Self {
-                Self::$type(Box::new(value))
+                let put: fn($type) -> _ = $put;
+                Self::$type(put(value))
             }
         }
 
@@ -99,12 +105,12 @@ macro_rules! collection {
     };
 }
 
-collection!(List, |list| list.len() == 0);
-collection!(Set, |set| set.len() == 0);
-collection!(SortedSet, |set| set.len() == 0);
-collection!(Hash, |hash| hash.len() == 0);
+collection!(List, std::convert::identity, |list| list.len() == 0);
+collection!(Set, std::convert::identity, |set| set.len() == 0);
+collection!(SortedSet, std::convert::identity, |set| set.len() == 0);
+collection!(Hash, std::convert::identity, |hash| hash.len() == 0);
 // A stream remains without entries.
-collection!(Stream, |_| false);
+collection!(Stream, Box::new, |_| false);
 
 impl Value {
     pub fn kind(&self) -> ValueKind {
@@ -130,7 +136,7 @@ impl Value {
     /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
         match self {
-            Self::String(text) => text.bytes.capacity(),
+            Self::String(text) => size_of::<Text>() + text.bytes.capacity(),
             Self::List(list) => list.size(),
             Self::Set(set) => set.size(),
             Self::SortedSet(set) => set.size(),

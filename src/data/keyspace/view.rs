@@ -1,7 +1,7 @@
 //! A locked view: the only way to read and change data.
 //!
 //! This file has the struct and its general queries. The modules have the operations: `locking`, `lookup`, `change`,
-//! `databases`, `expiry`, `scan`, `effects` (what it leaves for others), and `recovery` (after a panic).
+//! `databases`, `expiry`, `scan`, `effects` (what it leaves for others), `replication` (what replicas get), and `recovery` (after a panic).
 
 mod change;
 mod databases;
@@ -11,6 +11,7 @@ mod expiry;
 mod locking;
 mod lookup;
 mod recovery;
+mod replication;
 mod scan;
 
 use std::marker::PhantomData;
@@ -26,6 +27,7 @@ use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use recovery::Recovery;
+pub use replication::Replicated;
 pub use scan::ScanFilter;
 
 /// The part of the keyspace that one command, transaction or script has locked, at one instant.
@@ -57,6 +59,8 @@ pub struct View<'k> {
     /// The running command's reply must not be random.
     repeatable: bool,
     stats: ViewStats,
+    /// The changes among these that are no command's: something has expired.
+    expiries: u64,
     /// The notifications that were wanted when the view was locked, as bits, and what else keys need at each use.
     wanted: u32,
     /// Most views have none. Declared behind the locks, so that flushed tables are dropped after the locks are
@@ -165,6 +169,7 @@ impl<'k> View<'k> {
             confined: false,
             repeatable: false,
             stats: ViewStats::default(),
+            expiries: 0,
             wanted: keyspace.settings.notifications(),
             effects: None,
             not_send: PhantomData,

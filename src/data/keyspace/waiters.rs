@@ -1,7 +1,8 @@
 //! Clients blocked on keys (BLPOP and the like), in the order in which they blocked.
 
 use crate::base::sync::MutexExt;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -13,13 +14,15 @@ pub type QueuePosition = u64;
 /// The clients blocked on one key, by position.
 struct Queue {
     key: Box<[u8]>,
-    waiting: VecDeque<(QueuePosition, u64)>,
+    waiting: BTreeMap<QueuePosition, u64>,
 }
 
 #[derive(Default)]
 struct Queues {
     /// By database and hash of the key.
     by_hash: HashMap<(u32, u64), Vec<Queue>>,
+    /// The position of each client, the same in all its queues.
+    by_client: HashMap<u64, QueuePosition>,
     turns: QueuePosition,
 }
 
@@ -58,17 +61,15 @@ impl Waiters {
         let mut queues = self.queues();
         queues.turns += 1;
         let turn = queues.turns;
+        queues.by_client.insert(who, turn);
         for key in keys {
             let of_hash = queues.by_hash.entry((db, hash_of(key))).or_default();
             let known = of_hash.iter().position(|queue| *queue.key == *key);
             let place = known.unwrap_or_else(|| {
-                of_hash.push(Queue { key: key.into(), waiting: VecDeque::new() });
+                of_hash.push(Queue { key: key.into(), waiting: BTreeMap::new() });
                 of_hash.len() - 1
             });
-            let waiting = &mut of_hash[place].waiting;
-            if waiting.back().is_none_or(|(last, _)| *last != turn) {
-                waiting.push_back((turn, who));
-            }
+            of_hash[place].waiting.insert(turn, who);
         }
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
@@ -76,13 +77,12 @@ impl Waiters {
     /// Removes a client from the queues of these keys.
     pub fn remove<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
         let mut queues = self.queues();
+        let Some(turn) = queues.by_client.remove(&who) else { return };
         for key in keys {
             let hash = (db, hash_of(key));
             let Some(of_hash) = queues.by_hash.get_mut(&hash) else { continue };
-            if let Some(queue) = of_hash.iter_mut().find(|queue| *queue.key == *key)
-                && let Some(place) = queue.waiting.iter().position(|(_, other)| *other == who)
-            {
-                queue.waiting.remove(place);
+            if let Some(queue) = of_hash.iter_mut().find(|queue| *queue.key == *key) {
+                queue.waiting.remove(&turn);
             }
             of_hash.retain(|queue| !queue.waiting.is_empty());
             if of_hash.is_empty() {
@@ -95,8 +95,8 @@ impl Waiters {
     /// The next client in a key's queue behind a position.
     pub fn next(&self, db: u32, key: &[u8], after: QueuePosition) -> Option<(QueuePosition, u64)> {
         let queues = self.queues();
-        let waiting = &queues.find(db, key)?.waiting;
-        waiting.get(waiting.partition_point(|(turn, _)| *turn <= after)).copied()
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        queues.find(db, key)?.waiting.range(behind).next().map(|(turn, who)| (*turn, *who))
     }
 
     /// The hashes of all awaited keys, each with its database.
@@ -110,7 +110,7 @@ impl Waiters {
         let of_database = queues.by_hash.iter().filter(|((of, _), _)| *of == db);
         let mut keys: Vec<_> = of_database
             .flat_map(|(_, of_hash)| of_hash)
-            .filter_map(|queue| Some((queue.waiting.front()?.0, queue.key.clone())))
+            .filter_map(|queue| Some((*queue.waiting.first_key_value()?.0, queue.key.clone())))
             .collect();
         keys.sort_unstable();
         keys.into_iter().map(|(_, key)| key).collect()

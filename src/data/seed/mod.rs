@@ -59,6 +59,13 @@ pub fn snapshot<'l>(
     writer.finish()
 }
 
+/// A snapshot of these function libraries alone.
+pub fn libraries<'l>(libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
+    let mut writer = SnapshotWriter::new(*profile, false);
+    libraries.for_each(|source| writer.library(source));
+    writer.finish()
+}
+
 enum Step<'e> {
     /// The following keys belong to this database, which has this number of keys and of keys with a deadline.
     Database {

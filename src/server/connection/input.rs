@@ -76,7 +76,7 @@ impl Connection {
         let Self { engine, session, framer, output, written, dropped, state, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
-        let output_limit = live.output_limit(session.subscriber);
+        let output_limit = live.output_limit(session.subscriber, session.client.seen().replica.load(Ordering::Relaxed));
         let logs_large = live.logs_large();
         let (mut used, mut destination) = (0, None);
         session.in_flight.trace.begin_batch();
@@ -127,6 +127,7 @@ impl Connection {
                     }
                     let unsent = out.len() + output.len() - *written;
                     if output_limit.is_hard_passed(unsent)
+                        && output_limit.is_hard_passed(session.client.counted_output(unsent))
                         || unsent > OutputLimit::UNAUTHENTICATED && !engine.is_authenticated(session)
                     {
                         // Redis sends nothing more to a client that it closes for its output.

@@ -35,7 +35,8 @@ impl Connection {
         let (client, instance) = (&self.session.client, &self.engine.instance);
         let left = self.output.len() - self.written + self.mail.len();
         client.seen().output.store(left, Ordering::Relaxed);
-        if left > instance.config.live().output_limit(self.session.subscriber).notice() {
+        let is_replica = client.seen().replica.load(Ordering::Relaxed);
+        if left > instance.config.live().output_limit(self.session.subscriber, is_replica).notice() {
             instance.check_output_limits(&[(Arc::clone(client), left)]);
         }
     }

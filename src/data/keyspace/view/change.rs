@@ -30,6 +30,7 @@ impl<'k> View<'k> {
                 let old = self.rewrite(at, |old| std::mem::replace(old, entry));
                 self.note_removed(&old, &self.keyspace.settings.lazy_free.server_del);
                 self.signal_removal(&old);
+                self.discard(old);
             }
             None => self.insert(entry),
         }
@@ -40,12 +41,17 @@ impl<'k> View<'k> {
         if let Some(at) = self.find(entry.key()) {
             let old = self.unlink(at);
             self.note_removed(&old, &self.keyspace.settings.lazy_free.server_del);
+            self.discard(old);
         }
         self.insert(entry);
     }
 
     pub fn remove(&mut self, key: &[u8]) -> bool {
-        self.take(key).is_some()
+        let entry = self.take(key);
+        entry.is_some_and(|entry| {
+            self.discard(entry);
+            true
+        })
     }
 
     /// Removes a key and returns its entry.
@@ -166,6 +172,7 @@ impl<'k> View<'k> {
 
     pub(super) fn record_change(&mut self, key: &[u8], expired: bool) {
         self.stats.changes += 1;
+        self.expiries += u64::from(expired);
         if !self.keyspace.watchers.is_empty() {
             if expired {
                 self.keyspace.watchers.touch_expired(self.db, key);

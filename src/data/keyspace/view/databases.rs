@@ -41,14 +41,14 @@ impl View<'_> {
         let db = self.db;
         self.touch_watched(db, None);
         let (mut removed, mut freed) = (0, 0);
-        let mut garbage = Vec::new();
+        let mut tables = Vec::new();
         self.signal_all(db);
         if self.everything.is_some() {
             self.held_shard(db, 0);
         }
         for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
             removed += locked.shard.len();
-            garbage.push(locked.shard.take());
+            tables.push(locked.shard.take());
             let meta = &self.keyspace.database(db).shard_meta[locked.index as usize];
             *meta.deadlines() = Default::default();
             meta.keys.store(0, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl View<'_> {
         if self.wanted & SUMS_MEMORY != 0 {
             self.keyspace.memory_sum.add(-freed);
         }
-        self.effects().garbage.append(&mut garbage);
+        self.effects().garbage.add_tables(tables, usize::try_from(freed).unwrap_or(0));
         self.stats.changes += removed as u64;
         removed
     }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use super::View;
+use super::replication::Replication;
 use crate::data::keyspace::entry::Entry;
+use crate::data::keyspace::lazy_free::Garbage;
 use crate::data::keyspace::notifications::{EventClass, Notification};
-use crate::data::keyspace::store::Contents;
 use crate::data::keyspace::value::ValueKind;
 
 #[derive(Default)]
@@ -15,8 +16,10 @@ pub(super) struct Effects {
     ready: Vec<(u32, Box<[u8]>)>,
     /// The same as a set, because one client can block on very many keys.
     signalled: HashSet<(u32, Box<[u8]>)>,
-    /// Flushed tables.
-    pub(super) garbage: Vec<Contents>,
+    /// What replicas get, and what the running command has said of that.
+    pub(super) replication: Replication,
+    /// Flushed tables and large values.
+    pub(super) garbage: Garbage,
 }
 
 impl View<'_> {
@@ -50,6 +53,16 @@ impl View<'_> {
     #[cold]
     pub(super) fn effects(&mut self) -> &mut Effects {
         self.effects.get_or_insert_default()
+    }
+
+    // ---- what is freed later
+
+    /// Drops a removed entry; a large collection only when the locks are released.
+    #[inline]
+    pub(in crate::data::keyspace) fn discard(&mut self, entry: Entry) {
+        if Garbage::is_large(&entry) {
+            self.effects().garbage.add_entry(entry);
+        }
     }
 
     // ---- blocked clients

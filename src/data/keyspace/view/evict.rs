@@ -46,7 +46,10 @@ impl View<'_> {
         let changes = self.stats.changes;
         self.record_change(key, true);
         self.stats.changes = changes;
+        self.replicate_removal(key, &self.keyspace.settings.lazy_free.eviction);
         self.notify(EventClass::Evicted, "evicted", key);
-        Some(entry.footprint())
+        let freed = entry.footprint();
+        self.discard(entry);
+        Some(freed)
     }
 }

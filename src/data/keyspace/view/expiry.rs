@@ -170,8 +170,10 @@ impl View<'_> {
         let entry = self.unlink(at);
         self.note_removed(&entry, &self.keyspace.settings.lazy_free.expire);
         self.stats.expired += 1;
+        self.replicate_removal(entry.key(), &self.keyspace.settings.lazy_free.expire);
         self.notify(EventClass::Expired, "expired", entry.key());
         self.record_change(entry.key(), true);
+        self.discard(entry);
     }
 
     /// Counts a deadline that was set, moved or removed. The entry is in its shard already.

@@ -30,6 +30,7 @@ impl Local {
 
     #[cold]
     fn serve_and_announce(&self, view: &mut View<'_>, session: &mut Session) {
+        self.instance.replicate(view, true);
         if view.has_ready() {
             self.serve(view, Some(session));
         }
@@ -62,6 +63,7 @@ impl Local {
     /// are served afterwards. `by` is the session that wrote; `None` if a key has expired.
     #[cold]
     pub(super) fn serve(&self, view: &mut View<'_>, mut by: Option<&mut Session>) {
+        self.instance.replicate(view, false);
         let selected = view.db();
         // A served command runs after the one that wrote, not at its instant: a transaction can take long.
         if self.instance.profile.since_redis(7, 2) {
@@ -126,6 +128,7 @@ impl Local {
         let profile = &self.instance.profile;
         let ready = (!profile.since_redis(7, 2)).then_some(key);
         let mut args = Args::new(words.as_words(), *row, profile);
+        let replicated_run = view.begin_replicated_run();
         let reply = match run(view, &mut args, ready) {
             Ok(ReplyOrBlock::Block(block)) => {
                 *retry_at = block.retry_at;
@@ -139,6 +142,10 @@ impl Local {
         };
         let mut bytes = Vec::new();
         reply.write(*protocol, &mut bytes);
+        if let Some(run) = replicated_run {
+            view.end_replicated_run(run, words.as_words());
+            self.instance.replicate(view, true);
+        }
         Some(bytes)
     }
 }

@@ -23,7 +23,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, EvictionPool, Recovery, Scope, View};
+use crate::data::keyspace::{Busy, EvictionPool, Recovery, Replicated, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -110,6 +110,8 @@ impl Local {
         let mut interpreters = self.interpreters()?;
         let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
         view.flush_everything();
+        view.replicate_as(&[b"FLUSHALL"]);
+        view.replicate_as(&[b"FUNCTION", b"FLUSH"]);
         self.serve(&mut view, None);
         self.instance.stats.add(self.instance.finish_view(view, None));
         interpreters.flush();
@@ -144,8 +146,12 @@ impl Local {
                 };
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 attribute_command(&mut view, session, spec);
+                let replicated_run = view.begin_replicated_run();
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
+                if let Some(run) = replicated_run {
+                    view.end_replicated_run(run, words);
+                }
                 self.track_reads(&mut view, session, spec, words);
                 self.finish_view(&mut view, session);
                 error
@@ -154,6 +160,7 @@ impl Local {
                 let mut view = self.lock_keys(session, spec, key, words)?;
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 attribute_command(&mut view, session, spec);
+                let replicated_run = view.begin_replicated_run();
                 let (block, error) = match run(&mut view, &mut args, None) {
                     Ok(ReplyOrBlock::Block(block)) => (Some(block), None),
                     Ok(ReplyOrBlock::Reply(reply)) => (None, write(Ok(reply), session, out)),
@@ -161,6 +168,9 @@ impl Local {
                 };
                 // No other client can write the keys while the view lives.
                 let wait = block.map(|block| self.block_on_keys(session, row, words, block));
+                if let Some(run) = replicated_run {
+                    view.end_replicated_run(run, words);
+                }
                 if wait.is_some() {
                     session.in_flight.trace.block();
                 }
@@ -180,10 +190,12 @@ impl Local {
                 let mut call = self.connection_call(session, None);
                 let result = run(&mut call, &mut args);
                 let flow = call.flow;
+                if spec.has_flag(Flag::MayReplicate) && result.is_ok() {
+                    self.replicate_as_it_came(session, words);
+                }
                 if let Flow::Wait(wait) = &flow {
                     if matches!(**wait, Wait::Blocked { .. }) {
                         session.timer.block(words, &session.counters, self.instance.config.live());
-                        session.client.wait_for_time();
                     } else {
                         // The reply is written when the wait is over.
                         return Ok(flow);
@@ -227,7 +239,11 @@ impl Local {
                 let mut call = self.connection_call(session, None);
                 let result = run(&mut interpreters, &mut call, &mut args);
                 self.instance.scripts.update_stats(&interpreters);
-                write(result, session, out)
+                let error = write(result, session, out);
+                if error.is_none() && spec.has_flag(Flag::Write) {
+                    self.replicate_as_it_came(session, words);
+                }
+                error
             }
             // Reached only without a subcommand, which the arity rules out unless the bare command has a meaning.
             Handler::Container => write(Err(CommandError::SYNTAX), session, out),
@@ -278,6 +294,7 @@ impl Local {
         }
         let mut flow = Flow::Continue;
         let began = front.begin_inner_call(session, spec);
+        let replicated_run = view.begin_replicated_run();
         let error = match self.handlers.of(row.id) {
             Handler::Keys(run) => write(run(view, &mut args), session, out),
             Handler::Blocking(run) => {
@@ -306,12 +323,16 @@ impl Local {
                         result
                     }
                 };
+                if spec.has_flag(Flag::MayReplicate) && result.is_ok() {
+                    view.replicate_anyway(words);
+                }
                 write(result, session, out)
             }
             Handler::Debug(run) => {
                 view.extend_scope(Scope::Everything);
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(view, None, &mut call, &mut args);
+                view.replicate_no_more();
                 write(result, session, out)
             }
             // Only UNWATCH is ever queued, and EXEC has dropped the watched keys already.
@@ -321,6 +342,9 @@ impl Local {
                 write(Err(CommandError::SYNTAX), session, out)
             }
         };
+        if let Some(run) = replicated_run {
+            view.end_replicated_run(run, words);
+        }
         if let Some(error) = error {
             self.count_failure(session, row, &error);
         }
@@ -328,6 +352,14 @@ impl Local {
         self.instance.announce(view, Some(session));
         session.executed += 1;
         flow
+    }
+
+    /// Sends replicas a command that has run without a view.
+    fn replicate_as_it_came(&self, session: &Session, words: Words<'_>) {
+        if self.instance.is_replicated() {
+            let command = Replicated { db: session.db, words: words.into_owned() };
+            self.instance.replicate_commands(&[command], true);
+        }
     }
 
     /// The interpreters, once no other command holds them.
@@ -354,7 +386,11 @@ impl Local {
         attribute_command(&mut view, session, args.spec());
         let (spec, words) = (args.spec(), args.words());
         let mut args = args.clone();
+        let replicated_run = view.begin_replicated_run();
         let error = write(run(&mut view, &mut args), session, out);
+        if let Some(run) = replicated_run {
+            view.end_replicated_run(run, words);
+        }
         self.track_reads(&mut view, session, spec, words);
         self.finish_view(&mut view, session);
         Ok(error)

@@ -256,7 +256,7 @@ impl Local {
         if let Some(error) = self.instance.failed_save() {
             return Err(error);
         }
-        if self.instance.active_hooks.has(Hook::MissingReplicas) {
+        if self.instance.lacks_replicas() {
             return Err(CommandError::NO_REPLICAS);
         }
         if !flags.allow_oom && self.instance.is_out_of_memory() {
@@ -351,6 +351,7 @@ impl ScriptHost<'_, '_, '_> {
         session.db = before.db;
         session.protocol = before.protocol;
         view.select(before.db);
+        view.set_replicating(true);
         (self.scratch.into_inner(), self.random)
     }
 
@@ -404,7 +405,7 @@ impl ScriptHost<'_, '_, '_> {
         {
             return Err(error);
         }
-        if spec.has_flag(Flag::Write) && instance.active_hooks.has(Hook::MissingReplicas) {
+        if spec.has_flag(Flag::Write) && instance.lacks_replicas() {
             return Err(CommandError::NO_REPLICAS);
         }
         // A script that has written is not stopped in the middle.
@@ -492,6 +493,10 @@ impl ScriptHost<'_, '_, '_> {
 }
 
 impl Host for ScriptHost<'_, '_, '_> {
+    fn set_replicating(&self, sends: bool) {
+        self.inner.borrow_mut().view.set_replicating(sends);
+    }
+
     fn tick(&self) -> Result<(), &'static str> {
         let scripts = &self.local.instance.scripts;
         if !self.slow.begun.get() {

@@ -16,7 +16,7 @@ use crate::engine::{Engine, key_hashes};
 use crate::powers::HookPath;
 use crate::protocol::Reply;
 use crate::script::{Interpreters, Yielder};
-use crate::spec::{Args, CommandKind, ResolvedRow, TransactionCommand as Which};
+use crate::spec::{Args, CommandKind, Flag, ResolvedRow, TransactionCommand as Which};
 
 const NESTED: CommandError = CommandError::fixed("ERR MULTI calls can not be nested");
 const EXEC_WITHOUT_MULTI: CommandError = CommandError::fixed("ERR EXEC without MULTI");
@@ -158,7 +158,7 @@ impl Local {
             crate::protocol::write_integer(out, queue.len() as i64);
             out.extend_from_slice(b"\r\n");
         }
-        let limit = self.instance.config.live().output_limit(session.subscriber);
+        let limit = self.instance.config.live().output_limit(session.subscriber, false);
         super::attribute(view, session);
         session.executing = true;
         if session.in_flight.trace.is_open() {
@@ -246,6 +246,10 @@ impl Local {
                 let mut call = self.connection_call(session, Some(view.micros()));
                 let result = run(scripts, &mut call, &mut args);
                 self.instance.scripts.update_stats(scripts);
+                if result.is_ok() && queued.row.spec.has_flag(Flag::Write) {
+                    view.select(session.db);
+                    view.replicate_anyway(words);
+                }
                 write(result, session, out)
             }
             _ => return self.run_within(caller.front, session, view, queued.row, words, out),

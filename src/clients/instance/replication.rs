@@ -1,0 +1,530 @@
+//! Replication: the stream of commands that replicas get, the end of it that is kept for those that come back, and who has how
+//! much of it.
+//!
+//! The stream begins with the first replica. It goes on without any, until `repl-backlog-ttl` has passed.
+
+mod links;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Instance;
+use crate::base::clock::Millis;
+use crate::base::sync::MutexExt;
+use crate::clients::fleet::LinkState;
+use crate::clients::session::{Client, Peer, ReplicaIntroduction, SnapshotContent};
+use crate::data::keyspace::{Busy, REPLICATED, Replicated, View};
+use crate::data::seed;
+use crate::powers::Hook;
+use crate::protocol::{Reply, write_request};
+use links::{Links, Pending};
+
+#[derive(Default)]
+pub(super) struct Replication {
+    stream: Mutex<Stream>,
+    /// The number of bytes since the beginning of all, as it is in the stream.
+    offset: AtomicU64,
+    /// How many clients wait for replicas, or have not noticed yet that they wait no more.
+    awaiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Stream {
+    is_on: bool,
+    offset: u64,
+    /// The database that the stream has selected.
+    selected: Option<u32>,
+    /// The last bytes of the stream.
+    backlog: VecDeque<u8>,
+    backlog_size: usize,
+    replicas: Vec<Replica>,
+    /// Since when there are no replicas.
+    alone_since: Millis,
+    /// When the replicas were pinged last.
+    pinged_at: Millis,
+    awaiting: Vec<Awaiting>,
+    links: Links,
+}
+
+struct Replica {
+    client: Arc<Client>,
+    about: ReplicaIntroduction,
+    acknowledged: u64,
+    /// How much it has in its append-only file.
+    fsynced: u64,
+    acknowledged_at: Millis,
+    /// What its link holds.
+    pending: Pending,
+}
+
+/// A client that waits for replicas.
+struct Awaiting {
+    client: u64,
+    wanted: usize,
+    offset: u64,
+    kind: Acknowledgement,
+    /// How many there were when there were enough.
+    count: Option<usize>,
+}
+
+/// What WAIT and WAITAOF wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    Received,
+    Fsynced,
+}
+
+impl Acknowledgement {
+    /// The reply to WAIT or WAITAOF.
+    pub fn reply(self, count: usize) -> Reply<'static> {
+        match self {
+            Self::Received => Reply::Integer(count as i64),
+            // Nothing is ever in an append-only file here.
+            Self::Fsynced => Reply::Array(vec![Reply::Integer(0), Reply::Integer(count as i64)]),
+        }
+    }
+}
+
+/// What a replica asks for.
+#[derive(Clone, Copy)]
+pub struct SyncRequest<'a> {
+    /// The history that it has, and the first byte of it that it lacks; `None` for SYNC.
+    pub history: Option<(&'a [u8], i64)>,
+}
+
+/// A replica as INFO and ROLE show it.
+pub struct ReplicaState {
+    pub address: String,
+    pub port: u16,
+    pub acknowledged: u64,
+    /// Since when it has acknowledged nothing, in seconds.
+    pub lag: Millis,
+}
+
+/// The stream as INFO shows it.
+pub struct StreamState {
+    pub offset: u64,
+    pub is_on: bool,
+    /// The place of the first byte that is kept, and how many are.
+    pub first_byte: u64,
+    pub kept: usize,
+    pub replicas: Vec<ReplicaState>,
+}
+
+impl Stream {
+    /// Encodes a command, behind a SELECT if it needs one.
+    fn encode(&mut self, command: &Replicated, out: &mut Vec<u8>) {
+        if self.selected != Some(command.db) {
+            self.selected = Some(command.db);
+            let db = command.db.to_string();
+            write_request(out, [b"SELECT", db.as_bytes()].into_iter());
+        }
+        write_request(out, command.words.as_words().iter());
+    }
+
+    fn encode_unit(&mut self, commands: &[Replicated], is_unit: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let is_unit = is_unit && commands.len() > 1;
+        if is_unit {
+            write_request(&mut bytes, [b"MULTI".as_slice()].into_iter());
+        }
+        for command in commands {
+            self.encode(command, &mut bytes);
+        }
+        if is_unit {
+            write_request(&mut bytes, [b"EXEC".as_slice()].into_iter());
+        }
+        bytes
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.offset += bytes.len() as u64;
+        let bytes = &bytes[bytes.len().saturating_sub(self.backlog_size)..];
+        let excess = (self.backlog.len() + bytes.len()).saturating_sub(self.backlog_size);
+        self.backlog.drain(..excess.min(self.backlog.len()));
+        self.backlog.extend(bytes);
+    }
+
+    fn first_byte(&self) -> u64 {
+        self.offset + 1 - self.backlog.len() as u64
+    }
+
+    /// The stream from one of its bytes on, if all of that is kept.
+    fn since(&self, first: i64) -> Option<Vec<u8>> {
+        let first = u64::try_from(first).ok()?;
+        if !self.is_on || first < self.first_byte() || first > self.offset + 1 {
+            return None;
+        }
+        let skipped = usize::try_from(first - self.first_byte()).ok()?;
+        Some(self.backlog.range(skipped..).copied().collect())
+    }
+
+    fn count(&self, offset: u64, kind: Acknowledgement) -> usize {
+        let has = |replica: &&Replica| match kind {
+            Acknowledgement::Received => replica.acknowledged >= offset,
+            Acknowledgement::Fsynced => replica.fsynced >= offset,
+        };
+        self.replicas.iter().filter(has).count()
+    }
+
+    /// Adds a replica, which gets this first.
+    fn add(&mut self, client: &Arc<Client>, about: ReplicaIntroduction, now: Millis, first: [&[u8]; 2]) {
+        client.seen().replica.store(true, Ordering::Relaxed);
+        if self.replicas.is_empty() {
+            self.pinged_at = now;
+        }
+        let mut replica = Replica {
+            client: Arc::clone(client),
+            about,
+            acknowledged: 0,
+            fsynced: 0,
+            acknowledged_at: now,
+            pending: Pending::default(),
+        };
+        for bytes in first {
+            replica.deliver(bytes, false, &self.links, || now);
+        }
+        self.replicas.push(replica);
+    }
+}
+
+impl Replica {
+    /// Sends it something, or holds it back. Returns how many bytes wait to be sent.
+    fn deliver(&mut self, bytes: &[u8], is_change: bool, links: &Links, now: impl Fn() -> Millis) -> usize {
+        if links.are_untouched() {
+            return self.client.send(bytes);
+        }
+        match links.state(&self.name()) {
+            LinkState::Open => self.client.send(bytes),
+            // A link that is cut is about to be closed.
+            LinkState::Held | LinkState::Cut => self.client.waiting() + self.pending.push(bytes, is_change, None),
+            LinkState::Late(lag) => {
+                let due = now().saturating_add(lag);
+                self.client.waiting() + self.pending.push(bytes, is_change, Some(due))
+            }
+        }
+    }
+
+    /// How it is called in orders for its link.
+    fn name(&self) -> String {
+        name_of(&self.client, &self.about)
+    }
+
+    fn address(&self) -> String {
+        address_of(&self.client, &self.about)
+    }
+
+    fn lag(&self, now: Millis) -> Millis {
+        (now.div_euclid(1000) - self.acknowledged_at.div_euclid(1000)).max(0)
+    }
+}
+
+fn address_of(client: &Client, about: &ReplicaIntroduction) -> String {
+    match client.peer() {
+        _ if !about.address.is_empty() => String::from_utf8_lossy(&about.address).into_owned(),
+        Peer::Tcp { peer, .. } => peer.ip().to_string(),
+        Peer::Unix { .. } => "?".to_owned(),
+    }
+}
+
+fn name_of(client: &Client, about: &ReplicaIntroduction) -> String {
+    format!("{}:{}", address_of(client, about), about.port)
+}
+
+impl Instance {
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.replication.stream.lock_ignoring_poison()
+    }
+
+    /// Sends replicas what a view has done so far. It is to be called while the view holds its locks, so that the order is
+    /// that of the changes. Several commands of a unit take effect together.
+    #[inline]
+    pub fn replicate(&self, view: &mut View<'_>, is_unit: bool) {
+        if view.has_replicated() {
+            self.replicate_commands(&view.take_replicated(), is_unit);
+        }
+    }
+
+    /// Sends replicas commands. What is written to a replica goes no further.
+    #[cold]
+    pub fn replicate_commands(&self, commands: &[Replicated], is_unit: bool) {
+        let mut stream = self.stream();
+        if !stream.is_on || self.is_replica() {
+            return;
+        }
+        let bytes = stream.encode_unit(commands, is_unit);
+        self.send_to_replicas(stream, &bytes, true);
+    }
+
+    /// Sends replicas a command that is nobody's.
+    fn replicate_words(&self, stream: MutexGuard<'_, Stream>, words: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, words.iter().copied());
+        self.send_to_replicas(stream, &bytes, false);
+    }
+
+    fn send_to_replicas(&self, mut stream: MutexGuard<'_, Stream>, bytes: &[u8], is_change: bool) {
+        stream.keep(bytes);
+        self.replication.offset.store(stream.offset, Ordering::Release);
+        let notice = self.config.live().replica_output.notice();
+        let mut slow = Vec::new();
+        let Stream { replicas, links, .. } = &mut *stream;
+        for replica in replicas {
+            let waiting = replica.deliver(bytes, is_change, links, || self.clock.millis());
+            if waiting > notice {
+                slow.push((Arc::clone(&replica.client), waiting));
+            }
+        }
+        drop(stream);
+        if !slow.is_empty() {
+            self.check_output_limits(&slow);
+        }
+    }
+
+    /// Whether there are replicas, or were some a while ago.
+    #[inline]
+    pub fn is_replicated(&self) -> bool {
+        self.active_hooks.has(Hook::Replicated)
+    }
+
+    /// The number of bytes of the stream so far.
+    #[inline]
+    pub fn replication_offset(&self) -> u64 {
+        self.replication.offset.load(Ordering::Acquire)
+    }
+
+    // ---- replicas that come and go
+
+    /// Sends a client all data, or what it lacks, and from then on all that changes.
+    pub fn attach_replica(
+        &self,
+        client: &Arc<Client>,
+        about: ReplicaIntroduction,
+        request: SyncRequest<'_>,
+    ) -> Result<(), Busy> {
+        if let Some((id, first)) = request.history {
+            if self.continue_replica(client, &about, id, first) {
+                self.stats.partial_syncs.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            if id.first() != Some(&b'?') {
+                self.stats.refused_partial_syncs.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
+        self.with_everything(|view, libraries| {
+            let mut stream = self.stream();
+            if !stream.is_on && !about.snapshot_only {
+                // A new history: no replica has a part of it.
+                self.identity.change_replication_id();
+                stream.is_on = true;
+                self.keyspace.settings().set_wanted_notifications(REPLICATED, REPLICATED);
+                self.active_hooks.arm(Hook::Replicated);
+            }
+            let snapshot = match about.content {
+                SnapshotContent::Everything => seed::snapshot(view, libraries, &self.profile, false),
+                SnapshotContent::Functions => seed::libraries(libraries, &self.profile),
+                SnapshotContent::Nothing => seed::libraries(std::iter::empty(), &self.profile),
+            };
+            let mut head = String::new();
+            if request.history.is_some() {
+                head = format!("+FULLRESYNC {} {}\r\n", self.identity.replication_id().current, stream.offset);
+            }
+            head.push_str(&format!("${}\r\n", snapshot.len()));
+            // It is counted as output only once the replica has acknowledged it.
+            client.seen().snapshot.store(head.len() + snapshot.len(), Ordering::Relaxed);
+            if about.snapshot_only {
+                client.send(head.as_bytes());
+                client.send(&snapshot);
+            } else {
+                stream.selected = None;
+                stream.add(client, about, self.clock.millis(), [head.as_bytes(), &snapshot]);
+            }
+            Vec::new()
+        })?;
+        Ok(())
+    }
+
+    /// Sends a client the part of the stream that it lacks, if that is kept. Whether it was.
+    fn continue_replica(&self, client: &Arc<Client>, about: &ReplicaIntroduction, id: &[u8], first: i64) -> bool {
+        let ids = self.identity.replication_id();
+        let is_same = |own: &str| id.eq_ignore_ascii_case(own.as_bytes());
+        let is_former = ids.former.as_deref().is_some_and(is_same)
+            && u64::try_from(first).is_ok_and(|first| first <= ids.former_until);
+        if !is_same(&ids.current) && !is_former {
+            return false;
+        }
+        let mut stream = self.stream();
+        let Some(missing) = stream.since(first) else { return false };
+        let head = if about.knows_ids { format!("+CONTINUE {}\r\n", ids.current) } else { "+CONTINUE\r\n".to_owned() };
+        stream.add(client, about.clone(), self.clock.millis(), [head.as_bytes(), &missing]);
+        true
+    }
+
+    /// Forgets a replica whose connection is gone, or a client that waits for replicas.
+    pub fn detach_replica(&self, client: &Client) {
+        self.stop_awaiting(client);
+        if !client.seen().replica.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let mut stream = self.stream();
+        stream.replicas.retain(|other| other.client.id() != client.id());
+        if stream.replicas.is_empty() {
+            stream.alone_since = self.clock.millis();
+        }
+    }
+
+    /// Closes the connections of all replicas. They ask to go on where they were.
+    pub(super) fn close_replicas(&self) {
+        let mut stream = self.stream();
+        stream.selected = None;
+        let replicas: Vec<Arc<Client>> = stream.replicas.iter().map(|replica| Arc::clone(&replica.client)).collect();
+        drop(stream);
+        replicas.iter().for_each(|client| self.kill(client));
+    }
+
+    pub(super) fn set_backlog_size(&self, bytes: usize) {
+        let mut stream = self.stream();
+        stream.backlog_size = bytes;
+        let excess = stream.backlog.len().saturating_sub(bytes);
+        stream.backlog.drain(..excess);
+    }
+
+    // ---- acknowledgements
+
+    /// A replica tells how far it is. Returns whether the client is one.
+    pub fn acknowledge(&self, client: &Client, offset: u64, fsynced: Option<u64>) {
+        client.seen().snapshot.store(0, Ordering::Relaxed);
+        let mut stream = self.stream();
+        let now = self.clock.millis();
+        let Some(replica) = stream.replicas.iter_mut().find(|replica| replica.client.id() == client.id()) else {
+            return;
+        };
+        replica.acknowledged = replica.acknowledged.max(offset);
+        replica.fsynced = replica.fsynced.max(fsynced.unwrap_or(0));
+        replica.acknowledged_at = now;
+        let mut served = Vec::new();
+        let mut awaiting = std::mem::take(&mut stream.awaiting);
+        for one in awaiting.iter_mut().filter(|one| one.count.is_none()) {
+            let count = stream.count(one.offset, one.kind);
+            if count >= one.wanted {
+                one.count = Some(count);
+                served.push(one.client);
+            }
+        }
+        stream.awaiting = awaiting;
+        drop(stream);
+        for client in served.into_iter().filter_map(|id| self.clients.get(id)) {
+            // Its reply is the count that was noted.
+            self.unblock(&client, false);
+        }
+    }
+
+    /// How many replicas have the stream up to an offset.
+    pub fn count_acknowledged(&self, offset: u64, kind: Acknowledgement) -> usize {
+        self.stream().count(offset, kind)
+    }
+
+    /// Lets a blocked client wait until so many replicas have the stream up to an offset, and asks them how far they are. The
+    /// number of those that have it, if these are enough already.
+    pub fn await_replicas(&self, client: &Client, wanted: usize, offset: u64, kind: Acknowledgement) -> Option<usize> {
+        let mut stream = self.stream();
+        let count = stream.count(offset, kind);
+        if count >= wanted {
+            return Some(count);
+        }
+        // Comes first, so that whoever ends the wait can claim it.
+        client.wait_for_time();
+        stream.awaiting.push(Awaiting { client: client.id(), wanted, offset, kind, count: None });
+        self.replication.awaiting.fetch_add(1, Ordering::Release);
+        if !stream.replicas.is_empty() {
+            self.replicate_words(stream, &[b"REPLCONF", b"GETACK", b"*"]);
+        }
+        None
+    }
+
+    /// Ends the wait of a client for replicas, if it is in one. The reply that it gets, if no error is the reason.
+    pub fn stop_awaiting(&self, client: &Client) -> Option<Reply<'static>> {
+        if self.replication.awaiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut stream = self.stream();
+        let place = stream.awaiting.iter().position(|one| one.client == client.id())?;
+        let one = stream.awaiting.swap_remove(place);
+        self.replication.awaiting.fetch_sub(1, Ordering::Release);
+        Some(one.kind.reply(one.count.unwrap_or_else(|| stream.count(one.offset, one.kind))))
+    }
+
+    /// How many replicas have told of themselves recently enough for `min-replicas-max-lag`.
+    pub fn good_replicas(&self) -> usize {
+        let most = self.config.number::<Millis>("min-replicas-max-lag");
+        let now = self.clock.millis();
+        self.stream().replicas.iter().filter(|replica| replica.lag(now) <= most).count()
+    }
+
+    /// Whether writes are refused because too few replicas are there (`min-replicas-to-write`).
+    #[inline]
+    pub fn lacks_replicas(&self) -> bool {
+        self.active_hooks.has(Hook::NeedsReplicas)
+            && self.good_replicas() < self.config.number::<usize>("min-replicas-to-write")
+    }
+
+    // ---- periodic work
+
+    /// Pings the replicas, leaves those that do not answer, and ends the stream if there was none for long.
+    pub(super) fn tend_replicas(&self) {
+        if !self.is_replicated() {
+            return;
+        }
+        let now = self.clock.millis();
+        let seconds = |name: &str| self.config.number::<Millis>(name);
+        let mut stream = self.stream();
+        if stream.replicas.is_empty() {
+            let kept = seconds("repl-backlog-ttl");
+            if kept > 0 && !self.is_replica() && now - stream.alone_since > kept.saturating_mul(1000) {
+                stream.is_on = false;
+                stream.backlog = VecDeque::new();
+                stream.selected = None;
+                self.identity.change_replication_id();
+                self.keyspace.settings().set_wanted_notifications(REPLICATED, 0);
+                self.active_hooks.disarm(Hook::Replicated);
+            }
+            return;
+        }
+        Self::send_what_is_due(&mut stream, now);
+        let longest = seconds("repl-timeout");
+        let silent = |replica: &&Replica| replica.lag(now) > longest;
+        let silent: Vec<Arc<Client>> =
+            stream.replicas.iter().filter(silent).map(|replica| Arc::clone(&replica.client)).collect();
+        if !self.is_replica() && now - stream.pinged_at >= seconds("repl-ping-replica-period").saturating_mul(1000) {
+            stream.pinged_at = now;
+            self.replicate_words(stream, &[b"ping"]);
+        } else {
+            drop(stream);
+        }
+        for client in silent {
+            self.log.warn(format!("Disconnecting timedout replica (streaming sync): {}", client.peer().address()));
+            self.kill(&client);
+        }
+    }
+
+    /// The stream and those that get it.
+    pub fn replication_state(&self) -> StreamState {
+        let now = self.clock.millis();
+        let stream = self.stream();
+        let replicas = stream.replicas.iter().map(|replica| ReplicaState {
+            address: replica.address(),
+            port: replica.about.port,
+            acknowledged: replica.acknowledged,
+            lag: replica.lag(now),
+        });
+        StreamState {
+            offset: stream.offset,
+            is_on: stream.is_on,
+            first_byte: if stream.is_on { stream.first_byte() } else { 0 },
+            kept: stream.backlog.len(),
+            replicas: replicas.collect(),
+        }
+    }
+}

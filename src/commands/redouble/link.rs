@@ -1,0 +1,61 @@
+//! REDOUBLE LINK: the links to the replicas of an instance.
+
+use super::{Action, Power, count, duration, expected, nothing_more, number, text};
+use crate::base::clock::Millis;
+use crate::clients::fleet::{CLOSED, LinkInfo, LinkOrder};
+use crate::commands::{Call, CommandResult};
+use crate::protocol::Reply;
+use crate::spec::{Args, Arity};
+
+pub(super) const LINK: Power = Power {
+    arity: Arity::AtLeast(4),
+    for_clients: true,
+    ..Power::new("LINK", SUMMARY, &[Action { words: WORDS, summary: SUMMARY, run: link }])
+};
+
+const WORDS: &str = "instance <LIST | HOLD | STEP count | LAG duration | CUT | HEAL> [replica]";
+const SUMMARY: &str =
+    "Holds what an instance sends to its replicas, lets changes go one by one or late, or cuts replicas off.";
+
+fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let instance = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
+    let order = match () {
+        () if args.take("LIST") => None,
+        () if args.take("HOLD") => Some(LinkOrder::Hold),
+        () if args.take("CUT") => Some(LinkOrder::Cut),
+        () if args.take("HEAL") => Some(LinkOrder::Heal),
+        () if args.take("STEP") => {
+            let most = number(args, "the number of changes", 1)?;
+            Some(LinkOrder::Step(most))
+        }
+        () if args.take("LAG") => {
+            Some(LinkOrder::Lag(Millis::try_from(duration(args)?.as_millis()).unwrap_or(Millis::MAX)))
+        }
+        () => return Err(expected("LIST, HOLD, STEP, LAG, CUT or HEAL was expected", args.peek())),
+    };
+    let name = match (&order, args.optional()) {
+        (None, Some(word)) => return Err(expected("nothing more was expected", Some(word))),
+        (_, None) => None,
+        (Some(_), Some(word)) => match std::str::from_utf8(word) {
+            Ok(name) if !name.is_empty() => Some(name),
+            _ => return Err(expected("a replica's address and port was expected", Some(word))),
+        },
+    };
+    nothing_more(args)?;
+    call.permit_at_root(args)?;
+    let fleet = call.server.fleet().ok_or(CLOSED)?;
+    Ok(match order {
+        None => Reply::Array(fleet.links(instance)?.into_iter().map(describe).collect()),
+        Some(order) => count(fleet.order_link(instance, order, name)?),
+    })
+}
+
+fn describe(link: LinkInfo) -> Reply<'static> {
+    Reply::Map(vec![
+        (text("replica"), text(link.replica)),
+        (text("state"), text(link.state.name())),
+        (text("held"), count(link.held as u64)),
+        (text("acknowledged"), count(link.acknowledged)),
+        (text("behind"), count(link.behind)),
+    ])
+}
