@@ -399,14 +399,17 @@ fn the_first_write_of_what_others_use_under_the_lock_comes_after_the_expiry() {
         )
     };
     let comes_back = "A: RELEASE lock:7 {a}";
-    let late = found(Code::WorkAfterExpiry, &story("SET data 2", comes_back)).expect("work after the expiry");
-    assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    for written in ["SET data 2", "INCR data"] {
+        let late = found(Code::WorkAfterExpiry, &story(written, comes_back)).expect("work after the expiry");
+        assert_eq!(late.severity, Severity::Error, "{}", late.sentence);
+    }
     for (written, last) in [
         // It knows that the lock is over.
         ("SET data 2", "A: PING"),
-        // What the lock does not protect, and what only adds.
+        // What the lock does not protect.
         ("SET other 2", comes_back),
-        ("INCR data", comes_back),
+        // It is told that the lock is over, and counts that.
+        ("EXTEND lock:7 {a} 1000\nA: INCR data", comes_back),
     ] {
         assert!(found(Code::WorkAfterExpiry, &story(written, last)).is_none(), "{written} {last}");
     }
@@ -424,6 +427,50 @@ fn the_first_write_of_what_others_use_under_the_lock_comes_after_the_expiry() {
         A: RELEASE lock:7 {a}
     ";
     assert!(found(Code::WorkAfterExpiry, guarded).is_none());
+}
+
+#[test]
+fn a_program_writes_to_another_store_when_its_lock_is_over() {
+    judge(&Pair {
+        code: Code::WorkAfterExpiry,
+        wrong: "
+            W@1: SET lock:7 {w} NX PX 1000
+            W@1: RELEASE lock:7 {w}
+            ! A@1: SET lock:7 {a} NX PX 1000
+            A@2: GET data
+            +1001ms
+            ! B@1: SET lock:7 {b} NX PX 1000
+            ! A@2: SET data 2
+            A@1: RELEASE lock:7 {a}
+            B@1: RELEASE lock:7 {b}
+        ",
+        right: "
+            W@1: SET lock:7 {w} NX PX 1000
+            W@1: RELEASE lock:7 {w}
+            A@1: SET lock:7 {a} NX PX 1000
+            A@2: GET data
+            +100ms
+            A@2: SET data 2
+            A@1: RELEASE lock:7 {a}
+            B@1: SET lock:7 {b} NX PX 1000
+            B@2: GET data
+            +100ms
+            B@2: SET data 3
+            B@1: RELEASE lock:7 {b}
+            A@2: SET other 1
+        ",
+    });
+    // The same key on a third server is another one.
+    nothing_is_found(
+        "
+        W@1: SET lock:7 {w} NX PX 1000
+        W@1: RELEASE lock:7 {w}
+        A@1: SET lock:7 {a} NX PX 1000
+        A@2: GET data
+        A@1: RELEASE lock:7 {a}
+        A@3: SET data 2
+    ",
+    );
 }
 
 #[test]

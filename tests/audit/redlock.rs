@@ -38,6 +38,47 @@ fn a_lock_that_one_of_three_servers_gave_is_used() {
 }
 
 #[test]
+fn a_minority_is_enough_for_a_client_to_write_what_others_write_under_the_lock() {
+    judge(&Pair {
+        code: Code::NoQuorum,
+        wrong: "
+            B@1: SET lock {b} NX PX 10000
+            B@2: SET lock {b} NX PX 10000
+            ! A@1: SET lock {a} NX PX 10000
+            ! A@2: SET lock {a} NX PX 10000
+            ! A@3: SET lock {a} NX PX 10000
+            ! A@1: INCR jobs
+            B@3: SET lock {b} NX PX 10000
+            B@1: INCR jobs
+            A@1: release lock {a}
+            A@2: release lock {a}
+            A@3: release lock {a}
+            B@1: release lock {b}
+            B@2: release lock {b}
+            B@3: release lock {b}
+        ",
+        // What it counts besides is none of the others' business.
+        right: "
+            B@1: SET lock {b} NX PX 10000
+            B@2: SET lock {b} NX PX 10000
+            A@1: SET lock {a} NX PX 10000
+            A@2: SET lock {a} NX PX 10000
+            A@3: SET lock {a} NX PX 10000
+            A@1: INCR refused:A
+            A@1: release lock {a}
+            A@2: release lock {a}
+            A@3: release lock {a}
+            B@3: SET lock {b} NX PX 10000
+            B@1: INCR jobs
+            B@1: release lock {b}
+            B@2: release lock {b}
+            B@3: release lock {b}
+            A@1: INCR jobs
+        ",
+    });
+}
+
+#[test]
 fn two_of_five_servers_are_no_majority_however_long_they_are_renewed() {
     judge(&Pair {
         code: Code::NoQuorum,

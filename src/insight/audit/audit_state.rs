@@ -24,7 +24,7 @@ use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::resting_lock::TrackedLock;
 use super::rule_context::RuleContext;
-use super::rules::GlobalRuleState;
+use super::rules::{AttemptName, GlobalRuleState};
 use super::scope::Scope;
 use super::shelved_locks::ShelvedLocks;
 use super::timeline::{LockAccessKind, LockTimeline};
@@ -243,6 +243,39 @@ impl AuditState {
         let own = self.processes.of_client(key).map(|process| (key, Arc::clone(process)));
         others.into_iter().chain(own).for_each(|(client, process)| self.note_process(client, &process));
         self.client_of(line)
+    }
+
+    /// Whether journals of several servers are read.
+    pub fn has_several_servers(&self) -> bool {
+        self.last_lines.len() > 1
+    }
+
+    /// The lock that connections have parts of on several servers, and the attempt that got them, if there is only one.
+    pub fn only_attempt_of(&self, connections: &[(u16, u64)]) -> Option<(Arc<[u8]>, AttemptName)> {
+        let mut only = None;
+        for client in connections.iter().filter_map(|connection| self.clients.get(connection)) {
+            for lock in client.holds.iter().filter_map(|id| self.locks.get(id)) {
+                let Some(hold) = lock.hold_of(&client.client) else { continue };
+                let Some(attempt) = self.global.attempt(&lock.id.key, &hold.token) else { continue };
+                match &only {
+                    None => only = Some((Arc::clone(&lock.id.key), attempt)),
+                    Some((_, known)) if *known == attempt => {}
+                    Some(_) => return None,
+                }
+            }
+        }
+        only
+    }
+
+    /// The client of an attempt to get a lock from several servers writes another key, of which the hash is known.
+    pub fn note_attempt_write(
+        &mut self,
+        attempt: (&Arc<[u8]>, AttemptName),
+        written: (u64, &[u8]),
+        by: &ClientIdentity,
+        source: Arc<JournalRef>,
+    ) {
+        self.global.note_write(attempt, written, by, source);
     }
 
     /// Two connections of one program: one uses data, the other one has to do with locks.

@@ -94,7 +94,7 @@ impl ClientIdentity {
             SameProgram::No => false,
             SameProgram::Unknown => self.is_same_process(other),
         };
-        is_one && self.server == other.server && self.id != other.id
+        is_one && !self.is_same_connection(other)
     }
 
     /// The client in a sentence: `python worker.py (pid 4711)`, `worker-a (client 7)`, or `client 7`.

@@ -120,19 +120,21 @@ pub struct ClientState {
 /// in microseconds on the server's clock.
 #[derive(Clone, Debug)]
 pub struct KeyAccess {
+    server: u16,
     db: u32,
     key: Box<[u8]>,
     times: [(u64, i64); 2],
 }
 
 impl KeyAccess {
-    fn is_of(&self, db: u32, key: &[u8]) -> bool {
-        self.db == db && *self.key == *key
+    fn is_of(&self, (server, db, key): (u16, u32, &[u8])) -> bool {
+        (self.server, self.db) == (server, db) && *self.key == *key
     }
 
-    /// Whether one of the accesses lies between two places in the order, and not after a time.
+    /// Whether one of the accesses lies between two places in the order, and not after a time. One on another server has the
+    /// place of the command before it.
     pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
-        self.times.iter().any(|(seq, at)| *seq > from && *seq < to && *at <= until)
+        self.times.iter().any(|(place, at)| *place >= from && *place < to && *at <= until)
     }
 }
 
@@ -271,20 +273,21 @@ impl ClientState {
         !self.accessed.is_empty()
     }
 
-    pub fn note_access(&mut self, db: u32, key: &[u8], seq: u64, at: i64) {
-        if let Some(known) = self.accessed.iter_mut().find(|access| access.is_of(db, key)) {
-            known.times[1] = (seq, at);
+    pub fn note_access(&mut self, id: (u16, u32, &[u8]), place: u64, at: i64) {
+        if let Some(known) = self.accessed.iter_mut().find(|access| access.is_of(id)) {
+            known.times[1] = (place, at);
             return;
         }
         if self.accessed.len() >= MAX_ACCESSED {
             self.accessed.pop_front();
         }
-        self.accessed.push_back(KeyAccess { db, key: key.into(), times: [(seq, at); 2] });
+        let (server, db, key) = id;
+        self.accessed.push_back(KeyAccess { server, db, key: key.into(), times: [(place, at); 2] });
     }
 
     /// The client's accesses to a key while it held any lock.
-    pub fn access_to(&self, db: u32, key: &[u8]) -> Option<&KeyAccess> {
-        self.accessed.iter().find(|access| access.is_of(db, key))
+    pub fn access_to(&self, id: (u16, u32, &[u8])) -> Option<&KeyAccess> {
+        self.accessed.iter().find(|access| access.is_of(id))
     }
 }
 

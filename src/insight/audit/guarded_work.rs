@@ -55,6 +55,11 @@ pub fn hash_of(db: u32, bytes: &[u8]) -> u64 {
     HASH.hash_one((db, bytes))
 }
 
+/// The hash of a key of a server.
+pub fn hash_on(server: u16, db: u32, key: &[u8]) -> u64 {
+    HASH.hash_one((server, db, key))
+}
+
 impl GuardedWork {
     /// A client has taken the key, or a place in it.
     pub fn enter(&mut self, client: &ClientIdentity, (place, value): (u64, u64), at: u64) {

@@ -230,8 +230,8 @@ pub const MAX_WAITERS: usize = 256;
 /// How many keys are remembered that the holders of a lock have used.
 const MAX_USED_KEYS: usize = 16;
 
-fn hash_of(db: u32, key: &[u8]) -> u64 {
-    FixedState::default().hash_one((db, key))
+fn hash_on(server: u16, db: u32, key: &[u8]) -> u64 {
+    FixedState::default().hash_one((server, db, key))
 }
 
 /// Appends to a list that mostly has one element: reserves room for no more at first.
@@ -271,17 +271,17 @@ impl Lock {
         }
     }
 
-    /// A holder uses a key.
-    pub fn note_used(&mut self, db: u32, key: &[u8]) {
-        let hash = hash_of(db, key);
+    /// A holder uses a key of a server.
+    pub fn note_used(&mut self, (server, db, key): (u16, u32, &[u8])) {
+        let hash = hash_on(server, db, key);
         if self.used_keys.len() < MAX_USED_KEYS && !self.used_keys.contains(&hash) {
             push_exact(&mut self.used_keys, hash);
         }
     }
 
     /// Whether a holder has used a key.
-    pub fn is_used_for(&self, db: u32, key: &[u8]) -> bool {
-        !self.used_keys.is_empty() && self.used_keys.contains(&hash_of(db, key))
+    pub fn is_used_for(&self, (server, db, key): (u16, u32, &[u8])) -> bool {
+        !self.used_keys.is_empty() && self.used_keys.contains(&hash_on(server, db, key))
     }
 
     /// Whether the reasons are enough to take the key for a lock.

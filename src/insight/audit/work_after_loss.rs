@@ -8,7 +8,7 @@ use super::audit_state::AuditState;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, KeyAccess};
 use super::effect::LockShape;
-use super::guarded_work::hash_of;
+use super::guarded_work::{hash_of, hash_on};
 use super::journal_line::JournalLine;
 use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
@@ -29,6 +29,9 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Tabl
     }
     if let Some(worker) = worker_of(state, line) {
         note_accesses(state, line, worker, commands);
+    }
+    if state.has_several_servers() {
+        note_parts(state, line, commands);
     }
 }
 
@@ -73,7 +76,30 @@ fn family_of(id: &LockId) -> u64 {
     hash_of(id.db, &key_glob(&id.key))
 }
 
+/// When a client did something, in the order and by the clock of the server that has its locks.
+struct WorkTime {
+    place: u64,
+    at: i64,
+    earliest_at: i64,
+}
+
+impl WorkTime {
+    /// What happened on another server has the place of the last command here. Its clock may go differently: of the two times that
+    /// this can be, the earlier one counts. `None` if nobody knows what was before it.
+    fn of(state: &AuditState, line: &JournalLine<'_>, server: u16) -> Option<Self> {
+        if line.server == server {
+            return Some(Self { place: line.place, at: line.at, earliest_at: line.earliest_at() });
+        }
+        let last = state.last_line(server);
+        let passed = line.real.saturating_sub(last.real).max(0);
+        let at = line.at.min(last.at.saturating_add(passed));
+        let is_ordered = line.order == EffectOrder::Total;
+        is_ordered.then(|| Self { place: last.place, at, earliest_at: at - (line.real - line.earliest) })
+    }
+}
+
 fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
+    let Some(time) = WorkTime::of(state, line, worker.0) else { return };
     // What a script writes after it has looked at something, it writes on that condition.
     let kind = kind_of(line, commands);
     let is_script = matches!(kind, Some(CommandKind::Script(_)));
@@ -90,12 +116,13 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
             has_written |= writes;
             let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, db, key));
             let Some(client) = state.clients.get_mut(&worker) else { return };
-            (client.work, client.worked_at) = (client.work + 1, line.earliest_at());
-            let access = client.access_to(db, key).cloned();
+            (client.work, client.worked_at) = (client.work + 1, time.earliest_at);
+            let used = (line.server, db, key);
+            let access = client.access_to(used).cloned();
             match &access {
                 _ if is_guarded => note_conditional(state, line, worker),
-                Some(access) if writes => note_write(state, line, worker, (key, access)),
-                None if writes => note_first_write(state, line, worker, (db, key)),
+                Some(access) if writes => note_write(state, line, (worker, &time), (key, access)),
+                None if writes => note_first_write(state, line, (worker, &time), used),
                 _ => {}
             }
             if writes {
@@ -104,12 +131,12 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
             let Some(client) = state.clients.get_mut(&worker).filter(|client| !client.holds.is_empty()) else {
                 continue;
             };
-            client.note_access(db, key, line.place, line.at);
+            client.note_access(used, time.place, time.at);
             if access.is_none() {
                 let holds = client.holds.clone();
                 holds.iter().for_each(|id| {
                     if let Some(tracked) = state.locks.get_mut(id) {
-                        tracked.lock.note_used(db, key);
+                        tracked.lock.note_used(used);
                     }
                 });
             }
@@ -165,6 +192,30 @@ fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[
     }
 }
 
+/// A program may write keys while servers have given it the parts of one lock.
+fn note_parts(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+    let own = (line.server, line.client);
+    let Some(client) = state.clients.get(&own) else { return };
+    let mut connections: SmallVec<[(u16, u64); 8]> = client.companions().into();
+    connections.push(own);
+    let Some((lock, attempt)) = state.only_attempt_of(&connections) else { return };
+    let client = state.client_of(line);
+    let mut note = |db: u32, words: &[&[u8]]| {
+        let (keys, writes) = accessed_keys(commands, words);
+        for key in keys.into_iter().filter(|_| writes) {
+            if !state.may_be_lock(line.server, db, key) {
+                let written = (hash_on(line.server, db, key), key);
+                let source = AuditState::source_of(line, &client);
+                state.note_attempt_write((&lock, attempt), written, &client, source);
+            }
+        }
+    };
+    match runs_others(line, commands) {
+        true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
+        false => note(line.db, &line.words),
+    }
+}
+
 /// Whether EXEC has written a key on the condition that nobody else did, or that the client still had its lock.
 fn is_watched(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) -> bool {
     let Some(client) = state.state_of(line) else { return false };
@@ -200,13 +251,13 @@ fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
 fn lost_locks(
     state: &mut AuditState,
     line: &JournalLine<'_>,
-    worker: (u16, u64),
+    (worker, time): ((u16, u64), &WorkTime),
 ) -> Option<(ClientIdentity, Vec<Arc<LockId>>)> {
     let client = state.clients.get_mut(&worker)?;
     let (known, mut ids) = (client.client.clone(), locks_of(client));
     ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
     let client = ClientIdentity { seen: line.real, ..known };
-    let (at, real) = (line.earliest_at(), line.earliest);
+    let (at, real) = (time.earliest_at, line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
         if state.locks.get(id).is_some_and(is_over) {
@@ -222,7 +273,12 @@ fn lost_locks(
 }
 
 /// A client writes a key that it accessed under a lock.
-fn note_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), (key, access): (&[u8], &KeyAccess)) {
+fn note_write(
+    state: &mut AuditState,
+    line: &JournalLine<'_>,
+    worker: ((u16, u64), &WorkTime),
+    (key, access): (&[u8], &KeyAccess),
+) {
     let Some((client, ids)) = lost_locks(state, line, worker) else { return };
     // A write that may have been before the loss is none after it.
     let earliest = if line.order == EffectOrder::Total { i64::MAX } else { line.earliest };
@@ -235,21 +291,26 @@ fn note_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64)
 }
 
 /// A client writes a key that it has not accessed under its lock, as other holders have.
-fn note_first_write(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), (db, key): (u32, &[u8])) {
-    let is_used_for = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key));
+fn note_first_write(
+    state: &mut AuditState,
+    line: &JournalLine<'_>,
+    (worker, time): ((u16, u64), &WorkTime),
+    written: (u16, u32, &[u8]),
+) {
+    let is_used_for = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.is_used_for(written));
     let is_candidate = |client: &ClientState| client.lost.iter().chain(&client.holds).any(is_used_for);
     if !state.clients.get(&worker).is_some_and(is_candidate) {
         return;
     }
-    let Some((client, ids)) = lost_locks(state, line, worker) else { return };
+    let Some((client, ids)) = lost_locks(state, line, (worker, time)) else { return };
     let is_over = |lock: &Lock| {
         lock.past_hold_of(&client)
-            .is_some_and(|past| past.at.saturating_sub(past.hold.slack() * 1000) <= line.earliest_at())
+            .is_some_and(|past| past.at.saturating_sub(past.hold.slack() * 1000) <= time.earliest_at)
     };
     for id in &ids {
-        if state.locks.get(id).is_some_and(|lock| lock.is_used_for(db, key) && is_over(lock)) {
+        if state.locks.get(id).is_some_and(|lock| lock.is_used_for(written) && is_over(lock)) {
             let source = AuditState::source_of(line, &state.client_of(line));
-            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key, true));
+            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(written.2, true));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The states of all rules, and the order in which the rules see an event.
 
+use std::sync::Arc;
+
 use super::clocks::{self, ClocksState};
 use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
@@ -7,10 +9,12 @@ use super::failover::{self, FailoverState};
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
-use super::redlock::{self, GlobalRedlockState};
+use super::redlock::{self, AttemptName, GlobalRedlockState};
 use super::renewal::{self, RenewalState};
 use super::tokens::{self, TokensState};
 use super::waiting::{self, WaitingState};
+use crate::insight::audit::client_identity::ClientIdentity;
+use crate::insight::audit::finding::JournalRef;
 use crate::insight::audit::lock::Hold;
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::RuleContext;
@@ -77,6 +81,22 @@ impl GlobalRuleState {
     /// Notes a command that asked for a key and never ran.
     pub fn note_unanswered(&mut self, key: &[u8]) {
         self.redlock.note_unanswered(key);
+    }
+
+    /// The attempt to get a key with this token, if locks may lie on several servers.
+    pub fn attempt(&self, key: &[u8], token: &[u8]) -> Option<AttemptName> {
+        self.redlock.attempt(key, token)
+    }
+
+    /// Notes that the client of an attempt to get a lock writes another key, of which `hash` is known.
+    pub fn note_write(
+        &mut self,
+        attempt: (&Arc<[u8]>, AttemptName),
+        written: (u64, &[u8]),
+        by: &ClientIdentity,
+        source: Arc<JournalRef>,
+    ) {
+        self.redlock.note_write(attempt, written, by, source);
     }
 
     /// Whether an attempt to get a key from several servers had this token.

@@ -300,7 +300,9 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8], 
     if !hold.is_certain || is_held || !is_lost(context, &hold) {
         return;
     }
-    if is_first && (past.is_none() || state.work.is_some() || adds_only(&context.source.line)) {
+    let told = state.told.as_ref().filter(|(client, _, taken)| (*client, *taken) == (actor.id, hold.acquired.place));
+    let may_count_that = told.is_some() && adds_only(&context.source.line);
+    if is_first && (past.is_none() || state.work.is_some() || may_count_that) {
         return;
     }
     state.has_worked |= !is_first;
@@ -338,8 +340,7 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8], 
         }
         None => String::new(),
     };
-    let told = state.told.as_ref().filter(|(client, _, taken)| (*client, *taken) == (actor.id, hold.acquired.place));
-    let told = told.map(|(_, told, _)| told.clone()).filter(|_| !adds_only(&context.source.line));
+    let told = told.map(|(_, told, _)| told.clone()).filter(|_| !may_count_that);
     let knew = match &told {
         Some(told) => {
             evidence.push(told.shows("was told that the lock is lost"));
@@ -373,7 +374,7 @@ fn worked(context: &mut RuleContext<'_>, state: &mut LatenessState, key: &[u8], 
     }
 }
 
-/// Whether a command adds to what is there: a client that stops may still log or count that.
+/// Whether a command adds to what is there: a client that is told to stop may still log or count that.
 fn adds_only(line: &str) -> bool {
     const NAMES: [&str; 12] =
         ["INCR", "INCRBY", "DECR", "DECRBY", "HINCRBY", "RPUSH", "LPUSH", "SADD", "ZADD", "ZINCRBY", "XADD", "APPEND"];

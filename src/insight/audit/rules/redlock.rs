@@ -24,20 +24,22 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 /// What is remembered beyond one lock.
 #[derive(Clone, Default)]
 pub struct GlobalRedlockState {
-    attempts: HashMap<Name, Attempt, FixedState>,
+    attempts: HashMap<AttemptName, Attempt, FixedState>,
     /// The servers that clients ask for a key.
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
+    /// What clients wrote while they had a key on some server, by its hash.
+    worked: HashMap<Arc<[u8]>, SmallVec<[(u64, ClientIdentity); 2]>, FixedState>,
     /// The keys that were asked for, by their hashes, with commands that never ran.
     unanswered: HashSet<u64, FixedState>,
     begun: u64,
 }
 
 /// The hash of a key and a token, to save memory.
-type Name = u64;
+pub type AttemptName = u64;
 
-fn name(key: &[u8], token: &[u8]) -> Name {
+fn name(key: &[u8], token: &[u8]) -> AttemptName {
     FixedState::default().hash_one((key, token))
 }
 
@@ -49,6 +51,9 @@ fn hash_of(key: &[u8]) -> u64 {
 pub const MAX_ATTEMPTS: usize = 4096;
 const MAX_KEYS: usize = 10_000;
 const MAX_PARTS: usize = 32;
+/// How many keys that were written meanwhile are remembered of one attempt, and of one lock.
+const MAX_WRITTEN: usize = 8;
+const MAX_WORKED: usize = 32;
 
 /// For how many microseconds after an acquisition a refusal belongs to the same attempt.
 const AT_ONCE: i64 = 200_000;
@@ -61,9 +66,20 @@ struct Attempt {
     /// Its number in the order in which attempts began.
     number: u64,
     parts: SmallVec<[Part; 1]>,
+    /// What its client wrote while some server had given it the lock.
+    written: SmallVec<[Written; 1]>,
     /// The proof that its lock was used.
     used: Option<Evidence>,
     is_reported: bool,
+}
+
+/// A key that a client wrote.
+#[derive(Clone)]
+struct Written {
+    hash: u64,
+    key: Box<[u8]>,
+    by: ClientIdentity,
+    source: Arc<JournalRef>,
 }
 
 /// The answer of one server.
@@ -149,7 +165,7 @@ impl Part {
 
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: SmallVec::new(), used: None, is_reported: false }
+        Self { number, parts: SmallVec::new(), written: SmallVec::new(), used: None, is_reported: false }
     }
 
     /// How many servers were asked, and how many of them granted the lock.
@@ -251,6 +267,34 @@ impl GlobalRedlockState {
         }
     }
 
+    /// The attempt with this token, if locks may lie on several servers.
+    pub fn attempt(&self, key: &[u8], token: &[u8]) -> Option<AttemptName> {
+        let name = name(key, token);
+        (self.clocks.len() > 1 && self.attempts.contains_key(&name)).then_some(name)
+    }
+
+    /// Notes that the client of an attempt writes another key. `hash` is that of the other key.
+    pub fn note_write(
+        &mut self,
+        (lock, attempt): (&Arc<[u8]>, AttemptName),
+        (hash, key): (u64, &[u8]),
+        by: &ClientIdentity,
+        source: Arc<JournalRef>,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
+        if attempt.written.len() < MAX_WRITTEN && attempt.written.iter().all(|written| written.hash != hash) {
+            attempt.written.push(Written { hash, key: key.into(), by: by.clone(), source });
+        }
+        if self.worked.len() >= MAX_KEYS && !self.worked.contains_key(lock) {
+            return;
+        }
+        let worked = self.worked.entry(Arc::clone(lock)).or_default();
+        let is_its = |(other, client): &(u64, ClientIdentity)| *other == hash && client.is_same_connection(by);
+        if worked.len() < MAX_WORKED && !worked.iter().any(is_its) {
+            worked.push((hash, by.clone()));
+        }
+    }
+
     /// Whether an attempt to get a key had this token.
     pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
         self.clocks.len() > 1 && self.attempts.contains_key(&name(key, token))
@@ -282,6 +326,7 @@ fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[
 /// A client releases the lock on one server, or tries to.
 fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     stopped_early(context, state, token);
+    worked_with_few(context, state, token);
     let source = context.source.clone();
     let (server, db) = (context.lock.id.server, context.lock.id.db);
     if let Some((attempt, _)) = wide_attempt(context, state, token)
@@ -327,6 +372,30 @@ fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, 
     );
     let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
     evidence.push(context.now("released it on a server that it had not asked"));
+    with(context, state, token, |attempt| attempt.is_reported = true);
+    context.note_reason(LockReason::Several);
+    context.report(FindingDraft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit });
+}
+
+/// A client wrote, while a minority of the servers had given it the lock, what other programs write under the same lock.
+fn worked_with_few(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
+    let (_, gave) = attempt.answers();
+    let Some(worked) = state.worked.get(&context.lock.id.key).filter(|_| gave * 2 <= servers) else { return };
+    let is_common = |written: &&Written| {
+        worked.iter().any(|(hash, other)| *hash == written.hash && other.same_program(&written.by) == SameProgram::No)
+    };
+    let Some(written) = attempt.written.iter().find(is_common).filter(|_| !attempt.is_reported) else { return };
+    let what = String::from_utf8_lossy(&written.key);
+    let sentence = format!(
+        "{} wrote `{what}` under `{}`, which only {gave} of {servers} servers had given it: others that write it can have the lock \
+         at the same time",
+        written.by.display_name(),
+        key_text(context.lock)
+    );
+    let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
+    evidence.push(written.source.shows(format!("wrote `{what}`")));
+    let culprit = written.by.id;
     with(context, state, token, |attempt| attempt.is_reported = true);
     context.note_reason(LockReason::Several);
     context.report(FindingDraft { code: Code::NoQuorum, severity: None, sentence, evidence, culprit });
