@@ -354,6 +354,8 @@ function drawEnd(stretch, x, next, y, tall) {
   if (stretch.kind === 'waiting' || x > size.width) return;
   const word = { released: 'released', expired: 'expired', closed: 'connection ended', told: 'knows that it is lost', unknown: 'unknown from here' }[stretch.end];
   if (!word) return;
+  // Whoever has lost it gives back what it has not.
+  const told = stretch.lost && stretch.end === 'released' ? 'gave back what was lost' : word;
   const room = Math.min(next ? across(position(next.from)) : size.width, size.width) - x - 12;
   const colour = stretch.end === 'released' ? paint.faint : paint.late;
   if (stretch.end === 'expired') {
@@ -363,7 +365,7 @@ function drawEnd(stretch, x, next, y, tall) {
     pen.fillStyle = colour;
     pen.fillRect(x - 3, y + tall / 2 - 4, 7, 8);
   }
-  const text = stretch.unnoticed ? '' : fitting([word], room, TEXT);
+  const text = stretch.unnoticed ? '' : fitting([told], room, TEXT);
   if (text) label(text, x + 8, y + tall / 2 + 0.5, colour, TEXT);
 }
 

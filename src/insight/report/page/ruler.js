@@ -13,15 +13,17 @@ function drawCutOff() {
   const slack = (bounds[1] - bounds[0]) * 0.002;
   if (state.from > bounds[0] + slack) chip('\u25c0 earlier', size.gutter + 2, RULER - 18);
   if (state.to < bounds[1] - slack) chip('later \u25b6', size.width, RULER - 18);
-  if ((stage.scrollTop / zoomed) + size.height < height + RULER - 4) chip('\u25bc more below', size.width, size.height - 19);
+  // Below the last row there is a gap.
+  if ((stage.scrollTop / zoomed) + size.height < height + RULER - 14) chip('\u25bc more below', size.width, size.height - 19);
 }
 
 function drawRuler() {
   pen.fillStyle = paint.paper;
   pen.fillRect(0, 0, size.width, RULER);
   stroke([[0, RULER - 0.5], [size.width, RULER - 0.5]], paint.line);
-  const names = [['order'], ['time since the start', 'time'], ['real time since the start', 'real time']];
-  write(fitting(names[state.axis], size.gutter - 12, TEXT), 8, 12, paint.faint);
+  const names = [['order'], ['time since the start', 'time'], ['real time since the start', 'real time']][state.axis];
+  const texts = even ? [...names.map((name) => `${name}, not to scale`), 'not to scale'] : names;
+  write(fitting(texts, size.gutter - 12, TEXT), 8, 12, paint.faint);
   pen.save();
   pen.beginPath();
   pen.rect(size.gutter, 0, size.width, RULER);
