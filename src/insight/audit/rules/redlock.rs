@@ -30,11 +30,14 @@ pub struct GlobalRedlockState {
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
     /// What clients wrote while they had a key on some server, by its hash.
-    worked: HashMap<Arc<[u8]>, SmallVec<[(u64, ClientIdentity); 2]>, FixedState>,
+    worked: HashMap<Arc<[u8]>, Worked, FixedState>,
     /// The keys that were asked for, by their hashes, with commands that never ran.
     unanswered: HashSet<u64, FixedState>,
     begun: u64,
 }
+
+/// The hashes of the keys that were written, and by whom.
+type Worked = SmallVec<[(u64, ClientIdentity); 2]>;
 
 /// The hash of a key and a token, to save memory.
 pub type AttemptName = u64;
