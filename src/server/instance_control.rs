@@ -8,7 +8,8 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
 use crate::clients::fleet::{
-    CLOSED, Completion, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo, LinkOrder, SpaceInfo,
+    CLOSED, Completion, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo, LinkOrder,
+    ReplicationGroup, SpaceInfo,
 };
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -110,6 +111,15 @@ impl Fleet for Node {
         let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
         Ok(node.instance().links())
+    }
+
+    fn replication_groups(&self) -> Vec<ReplicationGroup> {
+        self.nodes().map(|nodes| nodes.replication_groups()).unwrap_or_default()
+    }
+
+    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64) -> Result<(usize, Completion), CommandError> {
+        let promoted = self.nodes()?.fail_over(number, order, by)?;
+        Ok((promoted, settled(Vec::new())))
     }
 
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError> {
@@ -295,6 +305,6 @@ fn wrong_state(number: usize, state: &str) -> CommandError {
     CommandError::new(format!("ERR instance {number} {state}"))
 }
 
-fn no_such_instance(number: usize, count: usize) -> CommandError {
+pub(super) fn no_such_instance(number: usize, count: usize) -> CommandError {
     CommandError::new(format!("ERR there is no instance {number}; they are numbered 1 to {count}"))
 }

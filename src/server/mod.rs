@@ -10,6 +10,7 @@ mod bound_address;
 mod builder;
 mod connection;
 mod explore;
+mod failover;
 mod guards;
 mod handle;
 mod instance_control;
