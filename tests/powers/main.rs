@@ -7,6 +7,7 @@ mod async_waits;
 mod clock;
 mod driver;
 mod explore;
+mod failover;
 mod explore_chaos;
 mod faults;
 mod faults_matching;

@@ -51,6 +51,9 @@ impl Local {
 #[inline]
 fn attribute(view: &mut View<'_>, session: &Session) {
     view.set_touch(!session.no_touch);
+    if session.is_master {
+        view.see_expired();
+    }
     if session.import_source && view.is_importing() {
         view.see_expired();
     }
@@ -117,6 +120,18 @@ impl Local {
         interpreters.flush();
         interpreters.flush_libraries();
         self.instance.scripts.update_stats(&interpreters);
+        Ok(())
+    }
+
+    /// Takes over all data of a master, in place of its own, unless a script holds these.
+    pub fn take_over(&self, snapshot: &[u8]) -> Result<(), Busy> {
+        let mut interpreters = self.interpreters()?;
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        if let Err(reason) = self.instance.load_from_master(&mut view, &mut interpreters, snapshot) {
+            self.instance.log.warn(format!("The data of the master cannot be loaded: {reason}"));
+        }
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
         Ok(())
     }
 
