@@ -48,7 +48,8 @@ fn parts(format: &str) -> impl Iterator<Item = &str> {
 /// The variables that tell the command where the servers are: the usual ones, then the user's own.
 pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, String)> {
     // Without a user name in front of the password, redis-cli sends an empty one.
-    let (replicas, servers): (Vec<&Server>, Vec<&Server>) = servers.iter().partition(|server| server.is_first_replica());
+    let (replicas, servers): (Vec<&Server>, Vec<&Server>) =
+        servers.iter().partition(|server| server.is_first_replica());
     let urls: Vec<String> = servers.iter().map(|server| server.url().replacen("://:", "://default:", 1)).collect();
     let address = servers.first().and_then(|server| server.address());
     let address = address.map(|address| SocketAddr::new(reachable_ip(address), address.port()));

@@ -75,7 +75,8 @@ pub trait Fleet: Send + Sync {
     /// is cut. The client `by` stays connected, whatever is closed.
     ///
     /// It has taken full effect when the returned future is ready.
-    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64) -> Result<(FailedOver, Completion), CommandError>;
+    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64)
+    -> Result<(FailedOver, Completion), CommandError>;
 
     /// Refuses connections to a node of the deployment, and closes those of all its clients except `except`.
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError>;

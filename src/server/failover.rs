@@ -95,18 +95,15 @@ impl Nodes {
 fn choose<'n>(master: usize, replicas: &[&'n Arc<Node>], named: Option<usize>) -> Result<&'n Arc<Node>, CommandError> {
     let Some(named) = named else {
         let may_lead = |node: &&&Arc<Node>| node.state() == InstanceState::Running && priority(node) > 0;
-        let rank = |node: &&Arc<Node>| {
-            (priority(node), Reverse(node.instance().replication_offset()), node.number())
-        };
+        let rank = |node: &&Arc<Node>| (priority(node), Reverse(node.instance().replication_offset()), node.number());
         let best = replicas.iter().filter(may_lead).min_by_key(|node| rank(node)).copied();
         return best.ok_or_else(|| {
             CommandError::new(format!("ERR instance {master} has no replica that could take its place"))
         });
     };
     let found = replicas.iter().find(|node| node.number() == named).copied();
-    let found = found.ok_or_else(|| {
-        CommandError::new(format!("ERR instance {named} is no replica of instance {master}"))
-    })?;
+    let found =
+        found.ok_or_else(|| CommandError::new(format!("ERR instance {named} is no replica of instance {master}")))?;
     match found.state() {
         InstanceState::Running => Ok(found),
         state => Err(CommandError::new(format!("ERR instance {named} is {}", state.name()))),

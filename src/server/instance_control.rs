@@ -9,8 +9,8 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
 use crate::clients::fleet::{
-    CLOSED, Completion, FailedOver, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo, LinkOrder,
-    ReplicationGroup, SpaceInfo,
+    CLOSED, Completion, FailedOver, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo,
+    LinkOrder, ReplicationGroup, SpaceInfo,
 };
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -136,7 +136,12 @@ impl Fleet for Node {
         self.nodes().map(|nodes| nodes.replication_groups()).unwrap_or_default()
     }
 
-    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64) -> Result<(FailedOver, Completion), CommandError> {
+    fn fail_over(
+        &self,
+        number: usize,
+        order: FailoverOrder,
+        by: u64,
+    ) -> Result<(FailedOver, Completion), CommandError> {
         let (done, changed) = self.nodes()?.fail_over(number, order, by)?;
         Ok((done, settled(changed)))
     }
@@ -198,6 +203,7 @@ impl Node {
         }
         self.close(except);
         self.instance().unlink();
+        self.instance().close_replicas();
         // A restarted instance is not paused. No command is left that could be released.
         self.resume();
         Ok(())

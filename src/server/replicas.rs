@@ -70,7 +70,10 @@ impl Nodes {
             let ip = address.ip().to_string();
             let is_local = address.ip().is_loopback() || address.ip().is_unspecified();
             let names_it = host == ip.as_bytes()
-                || is_local && [b"127.0.0.1".as_slice(), b"localhost", b"::1"].iter().any(|name| host.eq_ignore_ascii_case(name));
+                || is_local
+                    && [b"127.0.0.1".as_slice(), b"localhost", b"::1"]
+                        .iter()
+                        .any(|name| host.eq_ignore_ascii_case(name));
             i64::from(address.port()) == port && names_it
         };
         self.all().iter().find(|node| node.addresses().iter().chain(node.tls_addresses()).any(is_at))

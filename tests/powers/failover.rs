@@ -64,7 +64,7 @@ fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     let mut group = Group::start(2);
     for number in 0..100 {
         group.ask(1, &format!("SET key:{number} {number} PX 60000"));
-        assert_eq!(group.ask(2, &format!("GET key:{number}")), Frame::bulk(number.to_string()));
+        assert_eq!(group.ask(2, &format!("GET key:{number}")), Frame::bulk(&number.to_string()));
         assert_eq!(group.ask(3, "DBSIZE"), integer(number + 1));
     }
     for line in ["SELECT 3", "MULTI", "LPUSH list a b", "SADD set x", "EXEC", "EVAL redis.call('INCR','n') 0"] {
@@ -74,7 +74,8 @@ fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     assert_eq!(group.ask(2, "LRANGE list 0 -1"), Frame::Array(vec![Frame::bulk("b"), Frame::bulk("a")]));
     assert_eq!(group.ask(1, "DBSIZE"), group.ask(2, "DBSIZE"));
     assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
-    let (master, replica) = (group.field(1, "replication", "master_repl_offset"), group.field(2, "replication", "slave_repl_offset"));
+    let (master, replica) =
+        (group.field(1, "replication", "master_repl_offset"), group.field(2, "replication", "slave_repl_offset"));
     assert_eq!(master, replica);
     assert_eq!(group.field(2, "replication", "master_link_status"), "up");
     assert_eq!(group.field(1, "replication", "connected_slaves"), "2");
@@ -197,7 +198,10 @@ fn a_master_that_comes_back_empty_wipes_its_replicas() {
     assert_eq!(group.ask(2, "GET lock"), Frame::bulk("alice"));
     assert_eq!(group.ask(2, "REDOUBLE INSTANCE START 1 EMPTY"), ok());
     for replica in [2, 3] {
-        assert_eq!((group.ask(replica, "DBSIZE"), group.field(replica, "replication", "master_link_status")), (integer(0), "up".to_owned()));
+        assert_eq!(
+            (group.ask(replica, "DBSIZE"), group.field(replica, "replication", "master_link_status")),
+            (integer(0), "up".to_owned())
+        );
     }
 }
 

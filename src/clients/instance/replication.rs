@@ -473,7 +473,7 @@ impl Instance {
     }
 
     /// Closes the connections of all replicas. They ask to go on where they were.
-    pub(super) fn close_replicas(&self) {
+    pub fn close_replicas(&self) {
         let mut stream = self.stream();
         stream.selected = None;
         let replicas: Vec<Arc<Client>> = stream.replicas.iter().map(|replica| Arc::clone(&replica.client)).collect();

@@ -38,7 +38,12 @@ fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (_, None) => None,
         (Some(_), Some(word)) => match std::str::from_utf8(word) {
             Ok(name) if !name.is_empty() => Some(name),
-            _ => return Err(expected("a replica's address and port, or the number of an instance, was expected", Some(word))),
+            _ => {
+                return Err(expected(
+                    "a replica's address and port, or the number of an instance, was expected",
+                    Some(word),
+                ));
+            }
         },
     };
     nothing_more(args)?;

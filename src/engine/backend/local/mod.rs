@@ -80,7 +80,8 @@ impl Local {
         if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
             return;
         }
-        if instance.expires_actively() && instance.paused().is_none() {
+        // A replica waits for its master to delete what has expired.
+        if instance.expires_actively() && instance.paused().is_none() && !instance.is_read_only_replica() {
             let began = Stopwatch::start();
             if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
                 self.serve(&mut view, None);
