@@ -76,7 +76,7 @@ impl Past {
     }
 }
 
-fn each_request<'b>(stream: &'b [u8], mut visit: impl FnMut(usize, Words<'_>)) {
+fn each_request(stream: &[u8], mut visit: impl FnMut(usize, Words<'_>)) {
     let (mut framer, mut at) = (Framer::default(), 0);
     while let Ok(Some(request)) = framer.next(&stream[at..], OF_MASTER) {
         visit(at, framer.words(request, &stream[at..]));
