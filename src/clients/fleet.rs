@@ -62,6 +62,26 @@ pub trait Fleet: Send + Sync {
     /// The links of an instance to its replicas.
     fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError>;
 
+    /// The instance of this process that listens at an address.
+    fn instance_at(&self, host: &[u8], port: i64) -> Option<usize>;
+
+    /// Replicas connect to their masters in this process, and run what they have been sent. Nothing may be locked.
+    fn bring_replicas_up_to_date(&self);
+
+    /// This instance was reset: it and those that were started as a group with it have the roles of the start again, and the
+    /// same data, which are none.
+    fn reset_replication(&self);
+
+    /// The masters among the instances, each with those that follow it.
+    fn replication_groups(&self) -> Vec<ReplicationGroup>;
+
+    /// Makes a replica of an instance the master in its place. The others and the former master follow it, unless the link to it
+    /// is cut. The client `by` stays connected, whatever is closed.
+    ///
+    /// It has taken full effect when the returned future is ready.
+    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64)
+    -> Result<(FailedOver, Completion), CommandError>;
+
     /// Refuses connections to a node of the deployment, and closes those of all its clients except `except`.
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError>;
 
@@ -178,4 +198,70 @@ pub struct LinkInfo {
     /// How many bytes of the stream the replica has, and how many it lacks.
     pub acknowledged: u64,
     pub behind: u64,
+}
+
+/// A master, and those that follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicationGroup {
+    pub master: GroupMember,
+    /// The instance that was the master when the process began. It names the group whoever is the master.
+    pub origin: usize,
+    /// A failover has made another instance the master, but this one is cut off from it: it follows once that is healed.
+    pub is_superseded: bool,
+    /// In the order of their numbers; also those that do not reach the master.
+    pub replicas: Vec<GroupReplica>,
+}
+
+/// An instance as a part of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    pub number: usize,
+    /// Where clients find it; 0 if it has no TCP port.
+    pub port: u16,
+    pub run_id: String,
+    pub state: InstanceState,
+    /// How many bytes of the stream it has.
+    pub offset: u64,
+}
+
+/// An instance that follows another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReplica {
+    pub member: GroupMember,
+    /// How the link from its master is treated.
+    pub link: LinkState,
+    /// Whether the link is up.
+    pub is_linked: bool,
+    /// `replica-priority`: who has 0 is never promoted by itself.
+    pub priority: u32,
+}
+
+/// How a failover is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailoverOrder {
+    /// The instance that becomes the master; the one that has most of the stream if there is none.
+    pub to: Option<usize>,
+    pub losing: Losing,
+    /// Closes the clients of all instances whose role changes, as Sentinel does.
+    pub closes_clients: bool,
+}
+
+/// What a failover has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedOver {
+    /// The new master, and where clients find it.
+    pub number: usize,
+    pub port: u16,
+    /// How many changes of the former master it does not have, as far as these were on their way to it.
+    pub lost: u64,
+}
+
+/// Which changes of the old master the new one does not get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Losing {
+    /// Those that its link has not let go.
+    #[default]
+    Unreplicated,
+    /// The last ones, so many, whatever it had already.
+    Last(u64),
 }

@@ -1,37 +1,32 @@
 //! Building and starting servers from Rust.
 
-use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
+use super::bound_servers::BoundServers;
+use super::failover::address_of;
 use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::panics::{catch_panics, restart_after_panic};
 use super::upstream::{
-    DeploymentFront, DeploymentSettings, Member, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
+    DeploymentFront, DeploymentSettings, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
 };
 use super::worker::{Workers, event_loop};
-use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::Error;
-use crate::base::log::{Level, Log};
+use crate::base::log::Log;
 use crate::base::profile::Profile;
 use crate::clients::acl::Acl;
 use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
-use crate::clients::instance::{Instance, UpstreamInfo};
-use crate::clients::stats::Unsupported;
+use crate::clients::instance::{Instance, Primary, UpstreamInfo};
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, Judgement, LiveAudit, Scope};
@@ -44,6 +39,8 @@ pub struct Builder {
     databases: u32,
     threads: usize,
     instances: usize,
+    /// The replicas of each instance.
+    replicas: usize,
     profile: Profile,
     config: Config,
     seeds: Vec<PathBuf>,
@@ -63,6 +60,7 @@ impl Default for Builder {
             databases: 16,
             threads: 1,
             instances: 1,
+            replicas: 0,
             profile: Profile::default(),
             config: Config::default(),
             seeds: Vec::new(),
@@ -87,6 +85,7 @@ impl Builder {
             databases: config.number("databases"),
             threads: config.number("io-threads"),
             instances: config.number("instances"),
+            replicas: config.number("replicas"),
             profile,
             seeds: config.paths("load"),
             upstreams: config.upstreams(),
@@ -339,7 +338,27 @@ impl Builder {
         self
     }
 
-    /// Starts the server on its own threads, and returns once it accepts connections.
+    /// The number of replicas of each instance. They are instances themselves: their numbers and ports are behind those of all
+    /// masters, first those of the first one's replicas. Together there are at most 64. Default: 0. See
+    /// [`Server::replicas`](crate::Server::replicas).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let master = redouble::Server::builder().replicas(1).spawn()?;
+    /// master.hold_links()?;
+    /// // a client takes a lock at master.url(), which is not replicated any more
+    /// let new_master = master.fail_over()?;
+    /// // another client takes the same lock at new_master.url()
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Starts the server on its own threads, and returns once it accepts connections. With [`replicas`](Self::replicas), the
+    /// handle is that of the master.
     pub fn spawn(self) -> Result<Server, Error> {
         if self.instances != 1 {
             let instances = self.instances;
@@ -391,6 +410,7 @@ impl Builder {
     pub(crate) fn start(mut self) -> Result<BoundServers, Error> {
         self.check()?;
         let targets = self.targets()?;
+        let (total, masters) = (self.total(), self.instances);
         let deployment = self.deployment()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
@@ -425,8 +445,8 @@ impl Builder {
         }
         // Whether the plain port is off was decided above, by the builder or the configuration.
         let tls_port = config.serves_tls().then(|| config.number::<u16>("tls-port"));
-        let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
-        let mut nodes = Vec::new();
+        let siblings: Vec<Instance> = (2..).take(total - 1).map(|number| instance.sibling(number)).collect();
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
         let mut targets = targets.into_iter();
         let mut deployment = deployment;
         for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
@@ -479,6 +499,7 @@ impl Builder {
                 }
                 front = Some(opened);
             }
+            let master = master_of(usize::from(number), masters, self.replicas).and_then(|place| nodes.get(place));
             instance.config.assign("port", port.unwrap_or(0).to_string());
             instance.config.assign("tls-port", tls_port_bound.unwrap_or(0).to_string());
             if let Some(port) = port.or(tls_port_bound) {
@@ -491,6 +512,11 @@ impl Builder {
             if bound.is_empty() && port.or(tls_port_bound).is_none() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
+            if let Some(master) = master {
+                let Primary { host, port } = address_of(master);
+                instance.config.assign("replicaof", [&host[..], b" ", port.to_string().as_bytes()].concat());
+                instance.apply_settings();
+            }
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
@@ -500,11 +526,16 @@ impl Builder {
                 (None, None) => engine,
             };
             let node = Node::new(usize::from(number), engine, target, front, bound, &workers, main.handle());
+            if let Some(master) = master {
+                node.part().begin_as_replica_of(master.number());
+            }
             let persists = node.root().instance.config.is_on("persist");
             if persists {
                 load_kept(node.root())?;
             }
-            self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            if !node.part().is_first_replica() {
+                self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            }
             if persists {
                 node.root().instance.keep_data();
             }
@@ -514,6 +545,8 @@ impl Builder {
         }
         let nodes = Nodes::new(nodes);
         nodes.all().iter().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
+        nodes.call_links();
+        nodes.bring_replicas_up_to_date();
         for front in nodes.all().iter().filter_map(|node| node.deployment()) {
             main.spawn(Arc::clone(front).keep_looking());
         }
@@ -562,6 +595,9 @@ impl Builder {
     /// Refuses what an upstream server has, and not this one.
     fn check_for_upstream(&self) -> Result<(), Error> {
         let config = &self.config;
+        if self.replicas > 0 {
+            return Err(Error::Config("replicas are about data, which the upstream server has".into()));
+        }
         let has_data = !self.seeds.is_empty() || config.is_on("persist") || config.is_on("spaces-by-database");
         if has_data {
             let text = "load, persist and spaces-by-database are about data, which the upstream server has";
@@ -578,9 +614,22 @@ impl Builder {
         Ok(())
     }
 
+    /// The number of instances, with their replicas.
+    fn total(&self) -> usize {
+        self.instances.saturating_mul(self.replicas.saturating_add(1))
+    }
+
     /// Checks the settings for this number of instances.
     fn check(&self) -> Result<(), Error> {
-        let instances = self.instances;
+        let instances = self.total();
+        if self.replicas > 0 && instances > MOST_INSTANCES {
+            return Err(Error::Config(format!(
+                "there are at most {MOST_INSTANCES} instances, and with their replicas these would be {instances}"
+            )));
+        }
+        if self.replicas > 0 && self.port.is_none() {
+            return Err(Error::Config("replicas are found by a TCP port without TLS".into()));
+        }
         if !(1..=MOST_INSTANCES).contains(&instances) {
             return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
         }
@@ -606,6 +655,11 @@ impl Builder {
     }
 }
 
+/// The place among the instances of the master whose replica the one with this number is, if it is one.
+fn master_of(number: usize, masters: usize, replicas: usize) -> Option<usize> {
+    Some(number.checked_sub(masters + 1)? / replicas.max(1))
+}
+
 /// What the test powers have to know of the real servers behind an instance.
 fn upstream_info(instance: &Instance, address: String, is_insecure: bool, is_socket: bool) -> UpstreamInfo {
     let config = &instance.config;
@@ -621,153 +675,5 @@ fn upstream_info(instance: &Instance, address: String, is_insecure: bool, is_soc
         is_disposable: config.is_on("upstream-disposable"),
         keeps_order: (config.text("upstream-order") == "exact").into(),
         monitors_scripts: config.text("upstream-scripts") == "monitor" && !is_socket,
-    }
-}
-
-/// Servers that are bound but do not serve yet.
-pub(crate) struct BoundServers {
-    main: Runtime,
-    others: Vec<Runtime>,
-    nodes: Arc<Nodes>,
-    /// The first instance.
-    instance: Arc<Instance>,
-}
-
-impl BoundServers {
-    /// The first address for TLS of each instance, or of each node of a deployment, that has one.
-    pub(crate) fn tls_addresses(&self) -> Vec<SocketAddr> {
-        self.each(|node| node.tls_addresses().first().copied(), |member| member.tls_addresses().first().copied())
-    }
-
-    /// Something of each instance; of an instance with a deployment, of each node.
-    fn each<T>(&self, of_instance: impl Fn(&Node) -> Option<T>, of_member: impl Fn(&Member) -> Option<T>) -> Vec<T> {
-        let mut all = Vec::new();
-        for node in self.nodes.all() {
-            match node.deployment() {
-                Some(front) => all.extend(front.all().iter().filter_map(|member| of_member(member))),
-                None => all.extend(of_instance(node)),
-            }
-        }
-        all
-    }
-
-    /// The port for TLS of each instance or node; 0 for one without TLS.
-    pub(crate) fn tls_ports(&self) -> Vec<u16> {
-        let port = |address: Option<&SocketAddr>| Some(address.map_or(0, SocketAddr::port));
-        self.each(|node| port(node.tls_addresses().first()), |member| port(member.tls_addresses().first()))
-    }
-
-    /// The first TCP address of each instance or node that has one for plain connections.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.each(|node| node.addresses().first().copied(), |member| member.addresses().first().copied())
-    }
-
-    /// The TCP port of each instance or node, that for TLS if there is no other; 0 for one without TCP.
-    pub(crate) fn ports(&self) -> Vec<u16> {
-        let port = |address: Option<SocketAddr>| Some(address.map_or(0, |address| address.port()));
-        self.each(|node| port(node.main_address()), |member| port(member.main_address()))
-    }
-
-    /// The first instance.
-    pub(crate) fn instance(&self) -> &Arc<Instance> {
-        &self.instance
-    }
-
-    /// The event loop of [`BoundServers::serve`], for further tasks.
-    pub(crate) fn event_loop(&self) -> &tokio::runtime::Handle {
-        self.main.handle()
-    }
-
-    /// Serves on this thread, and on one more thread for each further event loop, until the server shuts down.
-    pub(crate) fn serve(self) -> Result<(), Error> {
-        let Self { main, others, nodes, instance } = self;
-        let others: Vec<WorkerThread> = others.into_iter().map(WorkerThread::start).collect::<Result<_, _>>()?;
-        main.spawn(restart_after_panic({
-            let (nodes, instance) = (Arc::clone(&nodes), Arc::clone(&instance));
-            move || catch_panics(cron(Arc::clone(&nodes)), Arc::clone(&instance), "in the periodic work")
-        }));
-        main.block_on(async {
-            poll_fn(|cx| if instance.is_shutting_down(cx.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
-            // Redis logs this as a warning before 7.2, and as a notice since.
-            let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
-            instance.log.write(level, "User requested shutdown...");
-            nodes.all().iter().for_each(|node| node.release_ports());
-            drain(&nodes).await;
-        });
-        drop(others);
-        let mut unsupported = Unsupported::default();
-        for engine in &nodes.worlds() {
-            unsupported.add(engine.instance.stats.unsupported());
-            for name in engine.instance.control.unfired() {
-                instance.log.notice(format!("The fault '{name}' has never fired."));
-            }
-            for name in engine.instance.control.unreached() {
-                instance.log.notice(format!("The gate '{name}' was never reached."));
-            }
-        }
-        if !unsupported.is_empty() {
-            instance.log.notice(format!("Commands that were asked for and are not supported: {unsupported}"));
-        }
-        drop(main);
-        if let Some(path) = instance.config.live().unix_socket() {
-            instance.log.notice("Removing the unix socket file.");
-            // The file may have been removed already.
-            let _ = std::fs::remove_file(path);
-        }
-        Ok(())
-    }
-}
-
-/// Waits a limited time for connections to write their output.
-async fn drain(nodes: &Nodes) {
-    const STEP: Duration = Duration::from_millis(1);
-    const STEPS: usize = 500;
-    for _ in 0..STEPS {
-        nodes.all().iter().for_each(|node| node.close_when_idle());
-        // This thread's connections run before the first check, so most servers end without waiting.
-        tokio::task::yield_now().await;
-        if nodes.all().iter().all(|node| node.connected() == 0) {
-            break;
-        }
-        Clock::sleep(STEP).await;
-    }
-}
-
-/// Periodic work for all instances and spaces: deletes expired keys, closes idle connections.
-async fn cron(nodes: Arc<Nodes>) {
-    const LEAST: Duration = Duration::from_millis(2);
-    // Without clients, expired keys only take memory, so empty spaces are checked less often.
-    const EMPTY_SPACES_TOO: u32 = 32;
-    let mut period = Node::PERIOD;
-    for round in (0..EMPTY_SPACES_TOO).cycle() {
-        Clock::sleep(period.max(LEAST)).await;
-        let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
-        period = shortest.unwrap_or(Node::PERIOD);
-    }
-}
-
-/// A thread that runs an event loop; dropping it ends both.
-struct WorkerThread {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl WorkerThread {
-    fn start(runtime: Runtime) -> Result<Self, Error> {
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("redouble-worker".into()).spawn(move || {
-            // The thread ends when it is stopped or its handle is dropped.
-            let _ = runtime.block_on(stopped);
-        })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for WorkerThread {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -7,9 +7,11 @@
 mod audit;
 mod bind;
 mod bound_address;
+mod bound_servers;
 mod builder;
 mod connection;
 mod explore;
+mod failover;
 mod guards;
 mod handle;
 mod instance_control;
@@ -20,6 +22,7 @@ mod node;
 mod node_control;
 mod nodes;
 mod panics;
+mod replicas;
 mod stream;
 mod timeout;
 mod tls_stream;
@@ -30,7 +33,7 @@ mod world;
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
 pub use audit::{command_table, journal_of, now_of};
-pub(crate) use builder::BoundServers;
+pub(crate) use bound_servers::BoundServers;
 pub use builder::Builder;
 pub use explore::Exploration;
 pub use guards::{FaultGuard, GateGuard};

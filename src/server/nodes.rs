@@ -1,6 +1,6 @@
 //! All instances of a process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::node::Node;
 use crate::engine::Engine;
@@ -8,15 +8,21 @@ use crate::engine::Engine;
 /// All instances of a process.
 pub(super) struct Nodes {
     list: Vec<Arc<Node>>,
+    /// Serializes failovers.
+    failovers: Mutex<()>,
 }
 
 impl Nodes {
     pub(super) fn new(list: Vec<Arc<Node>>) -> Arc<Self> {
-        let nodes = Arc::new(Self { list });
+        let nodes = Arc::new(Self { list, failovers: Mutex::default() });
         for node in &nodes.list {
             node.set_nodes(&nodes);
         }
         nodes
+    }
+
+    pub(super) fn failovers(&self) -> &Mutex<()> {
+        &self.failovers
     }
 
     pub(super) fn all(&self) -> &[Arc<Node>] {

@@ -346,6 +346,7 @@ pub(super) static TABLE: &[Directive] = &[
     text("tls-self-signed", "").at_start().hidden(),
     custom("load", "", special::quoted).at_start().hidden(),
     integer("instances", "1", 1, 64).at_start().hidden(),
+    integer("replicas", "0", 0, 63).at_start().hidden(),
     switch("spaces-by-database", "no")
         .at_start()
         .hidden()
