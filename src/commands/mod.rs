@@ -69,6 +69,7 @@ mod scan;
 mod scan_elements;
 mod scan_options;
 mod scripting;
+mod sentinel;
 mod server;
 mod set;
 mod set_algebra;
@@ -107,6 +108,7 @@ pub use acl_log::record_denial;
 pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
+pub use sentinel::{of_sentinel, rows_of_sentinel};
 pub use redouble::{reached, so_many_found};
 pub use stream_read::refuse_block_in_script;
 

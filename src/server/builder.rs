@@ -18,6 +18,7 @@ use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::panics::{catch_panics, restart_after_panic};
+use super::sentinels::{Listening, open_sentinels};
 use super::upstream::{
     DeploymentFront, DeploymentSettings, Member, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
 };
@@ -339,6 +340,13 @@ impl Builder {
         self
     }
 
+    /// So many Sentinels, 1 to 9, that monitor the instances: each has a port of its own. The master is `mymaster`, that of
+    /// the second instance `mymaster2`, and so on. See [`Server::sentinels`].
+    pub fn sentinels(self, sentinels: usize) -> Self {
+        self.config.assign("sentinels", sentinels.to_string());
+        self
+    }
+
     /// Starts the server on its own threads, and returns once it accepts connections.
     pub fn spawn(self) -> Result<Server, Error> {
         if self.instances != 1 {
@@ -510,10 +518,19 @@ impl Builder {
             }
             // The journal excludes loaded data.
             node.root().instance.reset_journal(Judgement::default());
+            main.spawn(Arc::clone(&node.instance().clock).run_alarms());
             nodes.push(node);
         }
-        let nodes = Nodes::new(nodes);
-        nodes.all().iter().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
+        let with_tls = self.port.is_none() && tls_port.is_some();
+        let listening = Listening { hosts: &self.bind, with_tls, backlog };
+        let sentinels = match nodes.first() {
+            Some(first) => open_sentinels(first, nodes.len(), &listening, &workers, main.handle())?,
+            None => None,
+        };
+        let nodes = Nodes::new(nodes, sentinels);
+        nodes.servers().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
+        nodes.begin_monitoring();
+        main.spawn(Arc::clone(&nodes).watch_as_sentinels());
         for front in nodes.all().iter().filter_map(|node| node.deployment()) {
             main.spawn(Arc::clone(front).keep_looking());
         }
@@ -691,7 +708,7 @@ impl BoundServers {
             // Redis logs this as a warning before 7.2, and as a notice since.
             let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             instance.log.write(level, "User requested shutdown...");
-            nodes.all().iter().for_each(|node| node.release_ports());
+            nodes.servers().for_each(|node| node.release_ports());
             drain(&nodes).await;
         });
         drop(others);
@@ -723,10 +740,10 @@ async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
-        nodes.all().iter().for_each(|node| node.close_when_idle());
+        nodes.servers().for_each(|node| node.close_when_idle());
         // This thread's connections run before the first check, so most servers end without waiting.
         tokio::task::yield_now().await;
-        if nodes.all().iter().all(|node| node.connected() == 0) {
+        if nodes.servers().all(|node| node.connected() == 0) {
             break;
         }
         Clock::sleep(STEP).await;
@@ -741,7 +758,7 @@ async fn cron(nodes: Arc<Nodes>) {
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
         Clock::sleep(period.max(LEAST)).await;
-        let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
+        let shortest = nodes.servers().map(|node| node.cron(round == 0)).min();
         period = shortest.unwrap_or(Node::PERIOD);
     }
 }

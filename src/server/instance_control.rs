@@ -173,19 +173,21 @@ impl Node {
 
     /// Refuses connections, and closes all clients except `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
-        let _turn = self.lock_lifecycle();
+        let turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
         self.close(except);
         // A restarted instance is not paused. No command is left that could be released.
-        self.resume();
+        self.disarm(|name| name == PAUSE);
+        drop(turn);
+        self.tell_sentinels();
         Ok(())
     }
 
     /// Serves again on the same port, with its data or empty.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
-        let _turn = self.lock_lifecycle();
+        let turn = self.lock_lifecycle();
         if self.is_serving() {
             return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
         }
@@ -195,7 +197,24 @@ impl Node {
             self.root().empty().map_err(running)?;
         }
         self.worlds().iter().for_each(|engine| engine.record_start(empty));
-        self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))
+        self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))?;
+        drop(turn);
+        self.tell_sentinels();
+        Ok(())
+    }
+
+    /// Globs of the client names that the instance is cut off from.
+    pub(super) fn cuts(&self) -> Vec<Vec<u8>> {
+        let rules = self.instance().control.faults.all();
+        let names = rules.iter().filter_map(|rule| rule.fault.name.strip_prefix(CUT));
+        names.map(|glob| glob.as_bytes().to_vec()).collect()
+    }
+
+    /// Lets the Sentinels of the process see how the instance is now.
+    fn tell_sentinels(&self) {
+        if let Ok(nodes) = self.nodes() {
+            nodes.tell_sentinels();
+        }
     }
 
     fn is_paused(&self) -> bool {
@@ -208,12 +227,16 @@ impl Node {
             InstanceState::Stopped => Err(wrong_state(self.number(), "is stopped")),
             InstanceState::Paused => Ok(()),
             InstanceState::Running => self.arm(&Fault::new(PAUSE, Verdict::Pause)),
-        }
+        }?;
+        self.tell_sentinels();
+        Ok(())
     }
 
     /// Ends the pause. Returns the worlds in which commands were released.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
-        self.disarm(|name| name == PAUSE)
+        let worlds = self.disarm(|name| name == PAUSE);
+        self.tell_sentinels();
+        worlds
     }
 
     /// Holds the commands of clients with a name that matches, in every space.
@@ -227,14 +250,21 @@ impl Node {
         }
         let mut fault = Fault::new(cut_of(client), Verdict::Hang);
         fault.pattern = Pattern::any().client(ClientSelector::Name(client.to_vec()));
-        self.arm(&fault)
+        self.arm(&fault)?;
+        self.tell_sentinels();
+        Ok(())
     }
 
     /// Ends the cut of this name, or all cuts. Returns the worlds in which commands were released.
     pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
-        let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
+        let Some(client) = client else {
+            let worlds = self.disarm(|name| name.starts_with(CUT));
+            self.tell_sentinels();
+            return Ok(worlds);
+        };
         let name = cut_of(client);
         let worlds = self.disarm(|other| other == name);
+        self.tell_sentinels();
         if worlds.is_empty() {
             let before = format!("ERR instance {} is not cut off from '", self.number());
             return Err(CommandError::quoting(&before, client, "'"));

@@ -21,6 +21,7 @@ mod node;
 mod node_control;
 mod nodes;
 mod panics;
+mod sentinels;
 mod stream;
 mod timeout;
 mod tls_stream;

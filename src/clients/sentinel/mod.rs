@@ -19,7 +19,7 @@ use crate::base::identity::random_digits;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::{CLOSED, Completion, InstanceState, ReplicationGroup};
 
-pub use monitored::{Address, Monitored, Naming, Quorum, Replica, Role};
+pub use monitored::{Address, Monitored, Naming, Replica, Role};
 pub use failover::NO_SUCH_MASTER;
 pub use watching::{Member, Scene};
 

@@ -131,10 +131,6 @@ pub struct Monitored {
     pub down_after: Millis,
     pub failover_timeout: Millis,
     pub parallel_syncs: u32,
-    pub reboot_down_after: Millis,
-    pub auth_user: Vec<u8>,
-    pub auth_pass: Vec<u8>,
-    pub renames: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Monitored {
@@ -157,10 +153,6 @@ impl Monitored {
             down_after: DOWN_AFTER,
             failover_timeout: FAILOVER_TIMEOUT,
             parallel_syncs: 1,
-            reboot_down_after: 0,
-            auth_user: Vec::new(),
-            auth_pass: Vec::new(),
-            renames: BTreeMap::new(),
         }
     }
 
