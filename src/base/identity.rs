@@ -61,6 +61,12 @@ impl Identity {
         id.former_until = offset + 1;
     }
 
+    /// Takes on the history of a master.
+    pub fn adopt_replication_id(&self, current: &str) {
+        let id = ReplicationId { current: current.to_owned(), former: None, former_until: 0 };
+        *self.replication_id.lock_ignoring_poison() = id;
+    }
+
     pub fn started(&self) -> Millis {
         self.started
     }

@@ -48,10 +48,12 @@ fn parts(format: &str) -> impl Iterator<Item = &str> {
 /// The variables that tell the command where the servers are: the usual ones, then the user's own.
 pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, String)> {
     // Without a user name in front of the password, redis-cli sends an empty one.
+    let (replicas, servers): (Vec<&Server>, Vec<&Server>) =
+        servers.iter().partition(|server| server.is_first_replica());
     let urls: Vec<String> = servers.iter().map(|server| server.url().replacen("://:", "://default:", 1)).collect();
-    let address = servers.first().and_then(Server::address);
+    let address = servers.first().and_then(|server| server.address());
     let address = address.map(|address| SocketAddr::new(reachable_ip(address), address.port()));
-    let first = servers.first();
+    let first = servers.first().copied();
     let tls_files = first.map(TlsFiles::of).unwrap_or_default();
     let part = |name: &str| match (name, address) {
         ("ca", _) => tls_files.authority.clone(),
@@ -72,6 +74,10 @@ pub(super) fn environment(servers: &[Server], own: &[Variable]) -> Vec<(String, 
             addresses.iter().map(|address| SocketAddr::new(reachable_ip(*address), address.port()).to_string());
         reachable.collect::<Vec<_>>().join(",")
     };
+    if !replicas.is_empty() {
+        let addresses = replicas.iter().filter_map(|replica| replica.address()).collect();
+        variables.push(("REDIS_REPLICAS".to_owned(), list(addresses)));
+    }
     match first.and_then(Server::entrances) {
         Some(Entrances::Cluster(nodes)) => variables.push(("REDIS_CLUSTER_NODES".to_owned(), list(nodes))),
         Some(Entrances::Sentinels(sentinels, service)) => variables

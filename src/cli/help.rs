@@ -32,6 +32,8 @@ Most used:
   --port-file PATH      writes the port there once it can be connected to
   --instances N         so many servers, on ports in a row from --port on, or
                         free ones; the port file lists them, one per line
+  --replicas N          so many replicas of each server, on the ports behind those of the
+                        servers (REDOUBLE LINK, REDOUBLE FAILOVER)
   --tls-self-signed DIR serves TLS with throw-away certificates, made in DIR if there are
                         none; with --port 0, nothing else is served
   --tls-port N          serves TLS there, with --tls-cert-file, --tls-key-file,

@@ -202,8 +202,11 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
         config.assign("pidfile", DEFAULT_PID_FILE);
     }
     let pid_file = config.path("pidfile");
-    let ports =
-        Ports { plain: config.number("port"), tls: config.number("tls-port"), instances: config.number("instances") };
+    let ports = Ports {
+        plain: config.number("port"),
+        tls: config.number("tls-port"),
+        instances: config.number::<usize>("instances") * (1 + config.number::<usize>("replicas")),
+    };
     let (port_file, tls_port_file) = (config.path("port-file"), config.path("tls-port-file"));
     let ends_with_parent = config.is_on("exit-with-parent");
     let log = Arc::new(log);

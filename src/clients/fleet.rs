@@ -62,14 +62,21 @@ pub trait Fleet: Send + Sync {
     /// The links of an instance to its replicas.
     fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError>;
 
+    /// The instance of this process that listens at an address.
+    fn instance_at(&self, host: &[u8], port: i64) -> Option<usize>;
+
+    /// Replicas connect to their masters in this process, and run what they have been sent. Nothing may be locked.
+    fn bring_replicas_up_to_date(&self);
+
     /// The masters among the instances, each with those that follow it.
     fn replication_groups(&self) -> Vec<ReplicationGroup>;
 
     /// Makes a replica of an instance the master in its place. The others and the former master follow it, unless the link to it
     /// is cut. The client `by` stays connected, whatever is closed.
     ///
-    /// It has taken full effect when the returned future is ready. The number is that of the new master.
-    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64) -> Result<(usize, Completion), CommandError>;
+    /// It has taken full effect when the returned future is ready.
+    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64)
+    -> Result<(FailedOver, Completion), CommandError>;
 
     /// Refuses connections to a node of the deployment, and closes those of all its clients except `except`.
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError>;
@@ -233,6 +240,16 @@ pub struct FailoverOrder {
     pub losing: Losing,
     /// Closes the clients of all instances whose role changes, as Sentinel does.
     pub closes_clients: bool,
+}
+
+/// What a failover has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedOver {
+    /// The new master, and where clients find it.
+    pub number: usize,
+    pub port: u16,
+    /// How many changes of the former master it does not have, as far as these were on their way to it.
+    pub lost: u64,
 }
 
 /// Which changes of the old master the new one does not get.

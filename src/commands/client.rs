@@ -306,15 +306,15 @@ const BAD_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
 
 fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let clients = match (args.left(), args.peek()) {
-        (0, _) => call.server.clients.all(),
+        (0, _) => call.server.clients.all_with_links(),
         (2.., _) if args.profile().has(SHARED_FILTERS) => {
             let filter = ClientFilter::parse(call, args, false)?;
-            call.server.clients.all().into_iter().filter(|client| filter.admits(call, client)).collect()
+            call.server.clients.all_with_links().into_iter().filter(|client| filter.admits(call, client)).collect()
         }
         (2, Some(option)) if option.eq_ignore_ascii_case(b"TYPE") => {
             args.bytes()?;
             let wanted = ClientType::parse(args.bytes()?, args.profile())?;
-            call.server.clients.all().into_iter().filter(|client| ClientType::of(client) == wanted).collect()
+            call.server.clients.all_with_links().into_iter().filter(|client| ClientType::of(client) == wanted).collect()
         }
         (2.., Some(option)) if option.eq_ignore_ascii_case(b"ID") => {
             args.bytes()?;
@@ -376,7 +376,7 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 /// Closes the connections that match a filter, and returns their number.
 fn close_clients(call: &mut Call<'_>, filter: &ClientFilter<'_>) -> i64 {
     let mut closed = 0;
-    for client in call.server.clients.all() {
+    for client in call.server.clients.all_with_links() {
         if !filter.admits(call, &client) {
             continue;
         }

@@ -73,6 +73,7 @@ impl ClientType {
     pub fn of(client: &Client) -> Self {
         match client.seen() {
             seen if seen.replica.load(Relaxed) => Self::Replica,
+            seen if seen.master.load(Relaxed) => Self::Master,
             seen if seen.is_subscriber() => Self::Subscriber,
             _ => Self::Normal,
         }

@@ -134,6 +134,7 @@ pub(super) fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String 
     let letters = [
         ('O', seen.monitor.load(Relaxed)),
         ('S', seen.replica.load(Relaxed)),
+        ('M', seen.master.load(Relaxed)),
         ('P', seen.is_subscriber()),
         ('x', seen.queued.load(Relaxed) >= 0),
         ('b', seen.blocked.load(Relaxed)),

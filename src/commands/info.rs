@@ -11,6 +11,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
 use super::sentinel::info_lines;
+use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
 use crate::clients::instance::{Primary, ReplicaState};
@@ -294,19 +295,26 @@ fn replication(call: &Call<'_>, fields: &mut Fields) {
     fields.add("repl_backlog_histlen", stream.kept);
 }
 
-/// What a replica tells of itself, while its primary does not answer.
+/// What a replica tells of itself.
 fn replica(call: &Call<'_>, primary: &Primary, fields: &mut Fields) {
     let config = &call.server.config;
+    let link = call.server.master_link_state();
+    // Of a primary that never answered, nothing is known.
+    let was_up = link.is_up || link.down_for.is_some();
+    let seconds = |millis: Millis| millis.div_euclid(1000);
+    let offset = if was_up { link.offset } else { 0 };
     fields.add("master_host", String::from_utf8_lossy(&primary.host).into_owned());
     fields.add("master_port", primary.port);
-    fields.add("master_link_status", "down");
-    fields.add("master_last_io_seconds_ago", -1);
+    fields.add("master_link_status", if link.is_up { "up" } else { "down" });
+    fields.add("master_last_io_seconds_ago", if link.is_up { seconds(link.silent_for) } else { -1 });
     fields.zeros(&["master_sync_in_progress"]);
-    fields.zeros_since(Since::each(Version(7, 0, 0), Version(7, 2, 4)), &["slave_read_repl_offset"]);
-    fields.zeros(&["slave_repl_offset"]);
+    fields.add_since(Since::each(Version(7, 0, 0), Version(7, 2, 4)), "slave_read_repl_offset", offset);
+    fields.add("slave_repl_offset", offset);
     fields.zeros_since(Since::redis(8, 0, 0), &["replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"]);
     fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
-    fields.add("master_link_down_since_seconds", -1);
+    if !link.is_up {
+        fields.add("master_link_down_since_seconds", link.down_for.map_or(-1, seconds));
+    }
     fields.add("slave_priority", config.text("replica-priority"));
     fields.add("slave_read_only", u8::from(config.is_on("replica-read-only")));
     fields.add("replica_announced", u8::from(config.is_on("replica-announced")));

@@ -71,14 +71,18 @@ fn role(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
             let replicas = stream.replicas.into_iter().map(replica).collect();
             vec![Reply::text("master"), Reply::Integer(stream.offset as i64), Reply::Array(replicas)]
         }
-        // `connect`: about to try it again. A negative offset: nothing has come yet.
-        Some(Primary { host, port }) => vec![
-            Reply::text("slave"),
-            Reply::bulk(host),
-            Reply::Integer(port),
-            Reply::text("connect"),
-            Reply::Integer(-1),
-        ],
+        // `connect`: about to try it again. A negative offset: there is no link.
+        Some(Primary { host, port }) => {
+            let link = call.server.master_link_state();
+            let (state, offset) = if link.is_up { ("connected", link.offset as i64) } else { ("connect", -1) };
+            vec![
+                Reply::text("slave"),
+                Reply::bulk(host),
+                Reply::Integer(port),
+                Reply::text(state),
+                Reply::Integer(offset),
+            ]
+        }
     }))
 }
 

@@ -17,6 +17,7 @@ mod journal;
 mod monitor;
 #[cfg(test)]
 mod node_tests;
+mod replay;
 mod replies;
 mod reset;
 mod transaction;
@@ -91,6 +92,7 @@ pub struct Engine {
     auto_advance: auto::AutoAdvance,
     /// The server whose clock this one goes by, if it has none of its own.
     clock_owner: Option<Arc<Engine>>,
+    replay: replay::Replay,
 }
 
 impl Engine {
@@ -109,6 +111,7 @@ impl Engine {
             control_jobs: tokio::sync::Mutex::default(),
             auto_advance: auto::AutoAdvance::default(),
             clock_owner: None,
+            replay: replay::Replay::default(),
         }
     }
 
@@ -127,6 +130,9 @@ impl Engine {
     /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
         self.backend.cron();
+        if self.instance.has_links() {
+            self.bring_replicas_up_to_date();
+        }
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.
@@ -223,7 +229,9 @@ impl Engine {
             return Flow::Continue;
         }
         if self.backend.needs_fiber(session, spec) {
-            return self.backend.call_in_fiber(self, session, resolved, words, out, fibers);
+            let flow = self.backend.call_in_fiber(self, session, resolved, words, out, fibers);
+            self.follow_script(&flow);
+            return flow;
         }
         self.call(session, resolved, words, out, None)
     }
@@ -263,8 +271,19 @@ impl Engine {
                 session.replicated = self.instance.replication_offset();
             }
             self.feed_monitors(session, spec, words, out);
+            // A script has a small stack of its own, so it is followed by whoever runs it.
+            if self.instance.has_links() && yielder.is_none() {
+                self.bring_replicas_up_to_date();
+            }
         }
         flow
+    }
+
+    /// A script has ended, or is paused: replicas in this process get what it did.
+    pub(super) fn follow_script(&self, flow: &Flow) {
+        if self.instance.has_links() && !matches!(flow, Flow::Wait(_)) {
+            self.bring_replicas_up_to_date();
+        }
     }
 
     /// Finds a request's row, and its key if there is exactly one.

@@ -249,6 +249,7 @@ impl Engine {
     ) -> Option<Flow> {
         let start = out.len();
         let flow = fibers.resume(session, out)?;
+        self.follow_script(&flow);
         show_active(session);
         session.in_flight.stage = Stage::Blocked;
         Some(self.proceed(session, None, Ran { start, flow }, out, fibers))

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
+use super::failover::address_of;
 use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
@@ -31,7 +32,7 @@ use crate::base::profile::Profile;
 use crate::clients::acl::Acl;
 use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
-use crate::clients::instance::{Instance, UpstreamInfo};
+use crate::clients::instance::{Instance, Primary, UpstreamInfo};
 use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
@@ -45,6 +46,8 @@ pub struct Builder {
     databases: u32,
     threads: usize,
     instances: usize,
+    /// The replicas of each instance.
+    replicas: usize,
     profile: Profile,
     config: Config,
     seeds: Vec<PathBuf>,
@@ -64,6 +67,7 @@ impl Default for Builder {
             databases: 16,
             threads: 1,
             instances: 1,
+            replicas: 0,
             profile: Profile::default(),
             config: Config::default(),
             seeds: Vec::new(),
@@ -88,6 +92,7 @@ impl Builder {
             databases: config.number("databases"),
             threads: config.number("io-threads"),
             instances: config.number("instances"),
+            replicas: config.number("replicas"),
             profile,
             seeds: config.paths("load"),
             upstreams: config.upstreams(),
@@ -347,7 +352,27 @@ impl Builder {
         self
     }
 
-    /// Starts the server on its own threads, and returns once it accepts connections.
+    /// The number of replicas of each instance. They are instances themselves: their numbers and ports are behind those of all
+    /// masters, first those of the first one's replicas. Together there are at most 64. Default: 0. See
+    /// [`Server::replicas`](crate::Server::replicas).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let master = redouble::Server::builder().replicas(1).spawn()?;
+    /// master.hold_links()?;
+    /// // a client takes a lock at master.url(), which is not replicated any more
+    /// let new_master = master.fail_over()?;
+    /// // another client takes the same lock at new_master.url()
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Starts the server on its own threads, and returns once it accepts connections. With [`replicas`](Self::replicas), the
+    /// handle is that of the master.
     pub fn spawn(self) -> Result<Server, Error> {
         if self.instances != 1 {
             let instances = self.instances;
@@ -399,6 +424,7 @@ impl Builder {
     pub(crate) fn start(mut self) -> Result<BoundServers, Error> {
         self.check()?;
         let targets = self.targets()?;
+        let (total, masters) = (self.total(), self.instances);
         let deployment = self.deployment()?;
         let main = event_loop()?;
         let others: Vec<Runtime> = (1..self.threads).map(|_| event_loop()).collect::<Result<_, _>>()?;
@@ -433,8 +459,8 @@ impl Builder {
         }
         // Whether the plain port is off was decided above, by the builder or the configuration.
         let tls_port = config.serves_tls().then(|| config.number::<u16>("tls-port"));
-        let siblings: Vec<Instance> = (2..).take(self.instances - 1).map(|number| instance.sibling(number)).collect();
-        let mut nodes = Vec::new();
+        let siblings: Vec<Instance> = (2..).take(total - 1).map(|number| instance.sibling(number)).collect();
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
         let mut targets = targets.into_iter();
         let mut deployment = deployment;
         for (mut instance, number) in std::iter::once(instance).chain(siblings).zip(1_u16..) {
@@ -487,6 +513,7 @@ impl Builder {
                 }
                 front = Some(opened);
             }
+            let master = master_of(usize::from(number), masters, self.replicas).and_then(|place| nodes.get(place));
             instance.config.assign("port", port.unwrap_or(0).to_string());
             instance.config.assign("tls-port", tls_port_bound.unwrap_or(0).to_string());
             if let Some(port) = port.or(tls_port_bound) {
@@ -499,6 +526,11 @@ impl Builder {
             if bound.is_empty() && port.or(tls_port_bound).is_none() {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
+            if let Some(master) = master {
+                let Primary { host, port } = address_of(master);
+                instance.config.assign("replicaof", [&host[..], b" ", port.to_string().as_bytes()].concat());
+                instance.apply_settings();
+            }
             let instance = Arc::new(instance);
             instance.join_audit();
             let engine = Engine::with_handlers(instance, table.clone(), handlers.clone());
@@ -508,11 +540,16 @@ impl Builder {
                 (None, None) => engine,
             };
             let node = Node::new(usize::from(number), engine, target, front, bound, &workers, main.handle());
+            if let Some(master) = master {
+                node.part().begin_as_replica_of(master.number());
+            }
             let persists = node.root().instance.config.is_on("persist");
             if persists {
                 load_kept(node.root())?;
             }
-            self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            if !node.part().is_first_replica() {
+                self.seeds.iter().try_for_each(|path| load(node.root(), path))?;
+            }
             if persists {
                 node.root().instance.keep_data();
             }
@@ -529,6 +566,8 @@ impl Builder {
         };
         let nodes = Nodes::new(nodes, sentinels);
         nodes.servers().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
+        nodes.call_links();
+        nodes.bring_replicas_up_to_date();
         nodes.begin_monitoring();
         main.spawn(Arc::clone(&nodes).watch_as_sentinels());
         for front in nodes.all().iter().filter_map(|node| node.deployment()) {
@@ -579,6 +618,9 @@ impl Builder {
     /// Refuses what an upstream server has, and not this one.
     fn check_for_upstream(&self) -> Result<(), Error> {
         let config = &self.config;
+        if self.replicas > 0 {
+            return Err(Error::Config("replicas are about data, which the upstream server has".into()));
+        }
         let has_data = !self.seeds.is_empty() || config.is_on("persist") || config.is_on("spaces-by-database");
         if has_data {
             let text = "load, persist and spaces-by-database are about data, which the upstream server has";
@@ -595,9 +637,22 @@ impl Builder {
         Ok(())
     }
 
+    /// The number of instances, with their replicas.
+    fn total(&self) -> usize {
+        self.instances.saturating_mul(self.replicas.saturating_add(1))
+    }
+
     /// Checks the settings for this number of instances.
     fn check(&self) -> Result<(), Error> {
-        let instances = self.instances;
+        let instances = self.total();
+        if self.replicas > 0 && instances > MOST_INSTANCES {
+            return Err(Error::Config(format!(
+                "there are at most {MOST_INSTANCES} instances, and with their replicas these would be {instances}"
+            )));
+        }
+        if self.replicas > 0 && self.port.is_none() {
+            return Err(Error::Config("replicas are found by a TCP port without TLS".into()));
+        }
         if !(1..=MOST_INSTANCES).contains(&instances) {
             return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
         }
@@ -621,6 +676,11 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// The place among the instances of the master whose replica the one with this number is, if it is one.
+fn master_of(number: usize, masters: usize, replicas: usize) -> Option<usize> {
+    Some(number.checked_sub(masters + 1)? / replicas.max(1))
 }
 
 /// What the test powers have to know of the real servers behind an instance.

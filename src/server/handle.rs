@@ -11,8 +11,9 @@ use super::node::Node;
 use super::nodes::Nodes;
 use super::upstream::{Entrances, Member};
 use super::world::{World, refused};
+use crate::base::clock::Millis;
 use crate::base::error::Error;
-use crate::clients::fleet::LONGEST_NAME;
+use crate::clients::fleet::{CLOSED, FailoverOrder, Fleet, LONGEST_NAME, LinkOrder, Losing};
 use crate::clients::instance::Instance;
 use crate::clients::sentinel::SERVICE;
 use crate::engine::Engine;
@@ -152,6 +153,83 @@ impl Server {
     /// Deletes a space with its data, and closes its connections. Fails if there is no space of this name.
     pub fn drop_space(&self, name: &str) -> Result<(), Error> {
         self.world.node.drop_space(name.as_bytes()).map_err(refused)
+    }
+
+    /// The replicas that were started with this server ([`Builder::replicas`]), in the order of their ports.
+    pub fn replicas(&self) -> Vec<Self> {
+        let (number, nodes) = (self.world.node.number(), self.world.node.nodes());
+        let is_own = |node: &&Arc<Node>| node.part().is_first_replica() && node.part().origin(0) == number;
+        let handle = |node: &Arc<Node>| self.beside(node);
+        nodes.iter().flat_map(|nodes| nodes.all()).filter(is_own).map(handle).collect()
+    }
+
+    /// Whether it was started as a replica of another one.
+    pub(crate) fn is_first_replica(&self) -> bool {
+        self.world.node.part().is_first_replica()
+    }
+
+    /// A handle of another instance of the process.
+    fn beside(&self, node: &Arc<Node>) -> Self {
+        let world = World { node: Arc::clone(node), engine: Arc::clone(node.root()) };
+        Self { world, _process: Arc::clone(&self._process) }
+    }
+
+    /// Holds back everything that this server sends to its replicas, until [`heal_links`](Self::heal_links), or for good, if
+    /// one of them takes its place before.
+    pub fn hold_links(&self) -> Result<(), Error> {
+        self.order_links(LinkOrder::Hold).map(drop)
+    }
+
+    /// Lets so many changes go that held links hold. Returns how many these were.
+    pub fn step_links(&self, changes: u64) -> Result<u64, Error> {
+        self.order_links(LinkOrder::Step(changes))
+    }
+
+    /// Lets replicas get everything so much later, by the clock of this server.
+    pub fn delay_links(&self, by: Duration) -> Result<(), Error> {
+        self.order_links(LinkOrder::Lag(Millis::try_from(by.as_millis()).unwrap_or(Millis::MAX))).map(drop)
+    }
+
+    /// Cuts the replicas off. A server that is replaced while it is cut off still serves those who reach it.
+    pub fn cut_links(&self) -> Result<(), Error> {
+        self.order_links(LinkOrder::Cut).map(drop)
+    }
+
+    /// Lets go what held links hold, and connects replicas again that were cut off. If another server has taken its place
+    /// meanwhile, this one follows it, and what only this one has is lost.
+    pub fn heal_links(&self) -> Result<(), Error> {
+        self.order_links(LinkOrder::Heal).map(drop)
+    }
+
+    fn order_links(&self, order: LinkOrder) -> Result<u64, Error> {
+        let done = self.world.node.order_link(self.world.node.number(), order, None).map_err(refused)?;
+        self.world.node.bring_replicas_up_to_date();
+        Ok(done)
+    }
+
+    /// Makes the replica the master in place of this server that has most of its changes. What links hold is lost. Returns
+    /// the new master, once the other replicas and this server follow it.
+    pub fn fail_over(&self) -> Result<Self, Error> {
+        self.replace(FailoverOrder::default())
+    }
+
+    /// Like [`fail_over`](Self::fail_over), to this replica.
+    pub fn fail_over_to(&self, replica: &Self) -> Result<Self, Error> {
+        self.replace(FailoverOrder { to: Some(replica.world.node.number()), ..FailoverOrder::default() })
+    }
+
+    /// Like [`fail_over`](Self::fail_over); the new master does not have the last so many changes, although it got them.
+    pub fn fail_over_losing(&self, changes: u64) -> Result<Self, Error> {
+        self.replace(FailoverOrder { losing: Losing::Last(changes), ..FailoverOrder::default() })
+    }
+
+    fn replace(&self, order: FailoverOrder) -> Result<Self, Error> {
+        let nodes = self.world.node.nodes().map_err(refused)?;
+        let (done, changed) = nodes.fail_over(self.world.node.number(), order, 0).map_err(refused)?;
+        nodes.tell_sentinels();
+        settle(&changed);
+        let node = nodes.get(done.number).ok_or_else(|| refused(CLOSED))?;
+        Ok(self.beside(node))
     }
 
     /// Refuses connections and closes the existing ones, in all spaces, as if the server had crashed. The data stays,

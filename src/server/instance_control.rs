@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::node::Node;
 use super::nodes::Nodes;
+use super::replicas::name_of;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
 use crate::clients::fleet::{
-    CLOSED, Completion, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo, LinkOrder,
-    ReplicationGroup, SpaceInfo,
+    CLOSED, Completion, FailedOver, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo,
+    LinkOrder, ReplicationGroup, SpaceInfo,
 };
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -104,7 +105,16 @@ impl Fleet for Node {
     fn order_link(&self, number: usize, order: LinkOrder, replica: Option<&str>) -> Result<u64, CommandError> {
         let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
-        node.instance().order_link(order, replica)
+        // An instance of this process can be named by its number.
+        let number = replica.and_then(|name| name.parse().ok()).and_then(|number| nodes.get(number));
+        let name = number.map(|replica| name_of(replica));
+        let done = node.instance().order_link(order, name.as_deref().or(replica))?;
+        if order == LinkOrder::Heal {
+            nodes.heal_roles(node);
+            nodes.call_links();
+            nodes.tell_sentinels();
+        }
+        Ok(done)
     }
 
     fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError> {
@@ -113,13 +123,30 @@ impl Fleet for Node {
         Ok(node.instance().links())
     }
 
+    fn instance_at(&self, host: &[u8], port: i64) -> Option<usize> {
+        self.nodes().ok()?.at(host, port).map(|node| node.number())
+    }
+
+    fn bring_replicas_up_to_date(&self) {
+        if let Ok(nodes) = self.nodes() {
+            nodes.bring_replicas_up_to_date();
+        }
+    }
+
     fn replication_groups(&self) -> Vec<ReplicationGroup> {
         self.nodes().map(|nodes| nodes.replication_groups()).unwrap_or_default()
     }
 
-    fn fail_over(&self, number: usize, order: FailoverOrder, by: u64) -> Result<(usize, Completion), CommandError> {
-        let promoted = self.nodes()?.fail_over(number, order, by)?;
-        Ok((promoted, settled(Vec::new())))
+    fn fail_over(
+        &self,
+        number: usize,
+        order: FailoverOrder,
+        by: u64,
+    ) -> Result<(FailedOver, Completion), CommandError> {
+        let nodes = self.nodes()?;
+        let (done, changed) = nodes.fail_over(number, order, by)?;
+        nodes.tell_sentinels();
+        Ok((done, settled(changed)))
     }
 
     fn stop_node(&self, number: u16, except: Option<u64>) -> Result<(), CommandError> {
@@ -178,8 +205,10 @@ impl Node {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
         self.close(except);
+        self.instance().unlink();
+        self.instance().close_replicas();
         // A restarted instance is not paused. No command is left that could be released.
-        self.disarm(|name| name == PAUSE);
+        self.end_pause();
         drop(turn);
         self.tell_sentinels();
         Ok(())
@@ -195,10 +224,16 @@ impl Node {
             self.drop_spaces();
             let running = |Busy| CommandError::new(format!("ERR instance {} still runs a script", self.number()));
             self.root().empty().map_err(running)?;
+            // What its replicas have is no part of what it has: they get everything anew, which is nothing.
+            self.instance().begin_history();
+            self.instance().forget_history();
         }
         self.worlds().iter().for_each(|engine| engine.record_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))?;
         drop(turn);
+        if let Ok(nodes) = self.nodes() {
+            nodes.call_links();
+        }
         self.tell_sentinels();
         Ok(())
     }
@@ -226,7 +261,10 @@ impl Node {
         match self.state() {
             InstanceState::Stopped => Err(wrong_state(self.number(), "is stopped")),
             InstanceState::Paused => Ok(()),
-            InstanceState::Running => self.arm(&Fault::new(PAUSE, Verdict::Pause)),
+            InstanceState::Running => {
+                self.instance().set_answering(false);
+                self.arm(&Fault::new(PAUSE, Verdict::Pause))
+            }
         }?;
         self.tell_sentinels();
         Ok(())
@@ -234,9 +272,14 @@ impl Node {
 
     /// Ends the pause. Returns the worlds in which commands were released.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
-        let worlds = self.disarm(|name| name == PAUSE);
+        let worlds = self.end_pause();
         self.tell_sentinels();
         worlds
+    }
+
+    fn end_pause(&self) -> Vec<Arc<Engine>> {
+        self.instance().set_answering(true);
+        self.disarm(|name| name == PAUSE)
     }
 
     /// Holds the commands of clients with a name that matches, in every space.
@@ -322,7 +365,7 @@ fn cut_of(client: &[u8]) -> String {
 }
 
 /// Waits until the released commands in some worlds have ended or are blocked again.
-fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
+pub(super) fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
             engine.run_control_job(ControlJob::Quiesce).await?;

@@ -21,6 +21,7 @@ mod node;
 mod node_control;
 mod nodes;
 mod panics;
+mod replicas;
 mod sentinels;
 mod stream;
 mod timeout;

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::bound_address::BoundAddress;
 use super::nodes::Nodes;
+use super::replicas::Part;
 use super::upstream::{DeploymentFront, ScriptMonitor, Target};
 use super::worker::Workers;
 use crate::base::error::{CommandError, plain};
@@ -71,6 +72,7 @@ pub(super) struct Node {
     /// Serializes stopping and starting: two concurrent starts would accept twice.
     lifecycle: Mutex<()>,
     spaces: Mutex<BTreeMap<Box<[u8]>, Space>>,
+    part: Part,
     /// All instances of the process.
     nodes: OnceLock<Weak<Nodes>>,
 }
@@ -119,6 +121,7 @@ impl Node {
             serving: AtomicBool::new(false),
             lifecycle: Mutex::default(),
             spaces: Mutex::default(),
+            part: Part::default(),
             nodes: OnceLock::new(),
         });
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
@@ -196,6 +199,11 @@ impl Node {
         ));
     }
 
+    /// Its part in replication.
+    pub(super) fn part(&self) -> &Part {
+        &self.part
+    }
+
     pub(super) fn event_loop(&self) -> &Handle {
         &self.main
     }
@@ -220,6 +228,10 @@ impl Node {
     /// Periodic work in every world that has any; in worlds without clients only if `empty_too`. Returns the delay
     /// until the next run: a faster clock has earlier deadlines.
     pub(super) fn cron(&self, empty_too: bool) -> Duration {
+        // What could not be done before is tried again.
+        if self.instance().is_replica() {
+            self.instance().call_link();
+        }
         let period = |engine: &Engine| {
             engine.cron();
             engine.instance.clock.in_real_time(Self::PERIOD)

@@ -1,6 +1,6 @@
 //! All instances of a process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::node::Node;
 use super::sentinels::SentinelPorts;
@@ -10,15 +10,21 @@ use crate::engine::Engine;
 pub(super) struct Nodes {
     list: Vec<Arc<Node>>,
     sentinels: Option<SentinelPorts>,
+    /// Serializes failovers.
+    failovers: Mutex<()>,
 }
 
 impl Nodes {
     pub(super) fn new(list: Vec<Arc<Node>>, sentinels: Option<SentinelPorts>) -> Arc<Self> {
-        let nodes = Arc::new(Self { list, sentinels });
+        let nodes = Arc::new(Self { list, sentinels, failovers: Mutex::default() });
         for node in nodes.servers() {
             node.set_nodes(&nodes);
         }
         nodes
+    }
+
+    pub(super) fn failovers(&self) -> &Mutex<()> {
+        &self.failovers
     }
 
     pub(super) fn all(&self) -> &[Arc<Node>] {

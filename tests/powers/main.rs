@@ -8,6 +8,7 @@ mod clock;
 mod driver;
 mod explore;
 mod explore_chaos;
+mod failover;
 mod faults;
 mod faults_matching;
 mod faults_on_the_way;

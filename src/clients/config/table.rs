@@ -350,6 +350,7 @@ pub(super) static TABLE: &[Directive] = &[
     text("sentinel-requirepass", "").at_start().hidden(),
     integer("sentinel-port", "0", 0, 65_535).at_start().hidden(),
     integer("sentinel-down-after-milliseconds", "30000", 1, INT).at_start().hidden(),
+    integer("replicas", "0", 0, 63).at_start().hidden(),
     switch("spaces-by-database", "no")
         .at_start()
         .hidden()

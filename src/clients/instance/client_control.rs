@@ -37,6 +37,9 @@ impl Instance {
     pub fn kill(&self, client: &Client) {
         client.seen().closing.store(true, Ordering::Relaxed);
         client.signal(Signal::Kill);
+        if client.seen().master.load(Ordering::Relaxed) {
+            self.call_link();
+        }
         self.remove_monitor(client);
         self.detach_replica(client);
         self.tracking.forget(client.id(), self.keyspace.settings());

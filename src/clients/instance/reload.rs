@@ -55,7 +55,27 @@ impl Instance {
             self.keep_snapshot(seed::snapshot(view, sources, &self.profile, true))?;
         }
         let snapshot = self.kept_snapshot()?;
-        let Loaded { libraries, keys } = self.read_snapshot(&snapshot, view)?;
+        self.load_snapshot(view, interpreters, &snapshot, options)
+    }
+
+    /// Takes over the data and functions of a master. The view is of everything. If the error is returned, nothing has changed.
+    pub fn load_from_master(
+        &self,
+        view: &mut View<'_>,
+        interpreters: &mut Interpreters,
+        snapshot: &[u8],
+    ) -> Result<(), String> {
+        self.load_snapshot(view, interpreters, snapshot, Reload::default())
+    }
+
+    fn load_snapshot(
+        &self,
+        view: &mut View<'_>,
+        interpreters: &mut Interpreters,
+        snapshot: &[u8],
+        options: Reload,
+    ) -> Result<(), String> {
+        let Loaded { libraries, keys } = self.read_snapshot(snapshot, view)?;
         let home = view.db();
         if !options.flush && !options.merge {
             let exists = |(db, entry): &&(u32, Entry)| {
@@ -119,7 +139,9 @@ impl Instance {
                 SnapshotItem::Database(number) => {
                     db = u32::try_from(number).ok().filter(|db| *db < view.databases()).ok_or("no such database")?;
                 }
-                SnapshotItem::Key(Key { deadline: Some(deadline), .. }) if deadline < view.now() => {}
+                // A replica waits for its master to delete it.
+                SnapshotItem::Key(Key { deadline: Some(deadline), .. })
+                    if deadline < view.now() && !self.is_replica() => {}
                 SnapshotItem::Key(Key { name, content, deadline, idle, frequency }) => {
                     let fault = || format!("the value of '{}' cannot be loaded", name.escape_ascii());
                     let usage = view.restored_usage(Some(idle.into()), frequency);

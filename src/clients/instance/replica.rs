@@ -1,4 +1,5 @@
-//! REPLICAOF: the role of a replica whose primary never answers. There is no replication, so its data stay as they are.
+//! REPLICAOF: the role of a replica. If its primary is another instance of this process, it gets what that one has
+//! (`replication/follower.rs`); another server never answers, and the data stay as they are.
 
 use super::Instance;
 use crate::clients::session::Signal;
@@ -46,16 +47,23 @@ impl Instance {
     /// written elsewhere.
     pub fn follow(&self, primary: &Primary) {
         let Primary { host, port } = primary;
+        self.unlink();
         self.config.assign("replicaof", [host.as_slice(), b" ", port.to_string().as_bytes()].concat());
         self.apply_settings();
+        // They go on where they were once this server has a history in common with its master.
+        self.close_replicas();
         for client in self.clients.all() {
             if self.claim_wait(&client) {
                 client.signal(Signal::RoleChanged);
             }
         }
+        if self.fleet().is_some_and(|fleet| fleet.instance_at(host, *port).is_some()) {
+            self.log.notice(format!("This server is a replica of {}:{port} now.", String::from_utf8_lossy(host)));
+            return;
+        }
         self.log.warn(format!(
-            "This server is a replica of {}:{port} now. It has no replication: nothing is copied from there, and the link \
-             stays down. REPLICAOF NO ONE ends that.",
+            "This server is a replica of {}:{port} now. That is no instance of this process: nothing is copied \
+             from there, and the link stays down. REPLICAOF NO ONE ends that.",
             String::from_utf8_lossy(host)
         ));
     }
@@ -63,6 +71,7 @@ impl Instance {
     /// Becomes a primary again, if it is a replica.
     pub fn follow_no_one(&self) {
         if self.is_replica() {
+            self.unlink();
             self.config.assign("replicaof", "");
             self.identity.shift_replication_id(self.replication_offset());
             self.close_replicas();

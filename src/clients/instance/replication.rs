@@ -3,6 +3,7 @@
 //!
 //! The stream begins with the first replica. It goes on without any, until `repl-backlog-ttl` has passed.
 
+mod follower;
 mod links;
 
 use std::collections::VecDeque;
@@ -18,7 +19,10 @@ use crate::data::keyspace::{Busy, REPLICATED, Replicated, View};
 use crate::data::seed;
 use crate::powers::Hook;
 use crate::protocol::{Reply, write_request};
+use follower::{Follower, Inbox};
 use links::{Links, Pending};
+
+pub use follower::Synced;
 
 #[derive(Default)]
 pub(super) struct Replication {
@@ -27,6 +31,7 @@ pub(super) struct Replication {
     offset: AtomicU64,
     /// How many clients wait for replicas, or have not noticed yet that they wait no more.
     awaiting: AtomicUsize,
+    follower: Follower,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ struct Stream {
 
 struct Replica {
     client: Arc<Client>,
+    /// Where it finds what it is sent, if it is an instance of this process.
+    inbox: Option<Arc<Inbox>>,
     about: ReplicaIntroduction,
     acknowledged: u64,
     /// How much it has in its append-only file.
@@ -169,20 +176,28 @@ impl Stream {
     }
 
     /// Adds a replica, which gets this first.
-    fn add(&mut self, client: &Arc<Client>, about: ReplicaIntroduction, now: Millis, first: [&[u8]; 2]) {
+    fn add(
+        &mut self,
+        client: &Arc<Client>,
+        about: ReplicaIntroduction,
+        inbox: Option<&Arc<Inbox>>,
+        now: Millis,
+        first: [&[u8]; 2],
+    ) {
         client.seen().replica.store(true, Ordering::Relaxed);
         if self.replicas.is_empty() {
             self.pinged_at = now;
         }
         let mut replica = Replica {
             client: Arc::clone(client),
+            inbox: inbox.map(Arc::clone),
             about,
             acknowledged: 0,
             fsynced: 0,
             acknowledged_at: now,
             pending: Pending::default(),
         };
-        for bytes in first {
+        for bytes in first.into_iter().filter(|bytes| !bytes.is_empty()) {
             replica.deliver(bytes, false, &self.links, || now);
         }
         self.replicas.push(replica);
@@ -193,15 +208,15 @@ impl Replica {
     /// Sends it something, or holds it back. Returns how many bytes wait to be sent.
     fn deliver(&mut self, bytes: &[u8], is_change: bool, links: &Links, now: impl Fn() -> Millis) -> usize {
         if links.are_untouched() {
-            return self.client.send(bytes);
+            return self.send(bytes);
         }
         match links.state(&self.name()) {
-            LinkState::Open => self.client.send(bytes),
+            LinkState::Open => self.send(bytes),
             // A link that is cut is about to be closed.
-            LinkState::Held | LinkState::Cut => self.client.waiting() + self.pending.push(bytes, is_change, None),
+            LinkState::Held | LinkState::Cut => self.waiting() + self.pending.push(bytes, is_change, None),
             LinkState::Late(lag) => {
                 let due = now().saturating_add(lag);
-                self.client.waiting() + self.pending.push(bytes, is_change, Some(due))
+                self.waiting() + self.pending.push(bytes, is_change, Some(due))
             }
         }
     }
@@ -288,6 +303,12 @@ impl Instance {
         self.active_hooks.has(Hook::Replicated)
     }
 
+    /// Whether there is a stream, to replicas or from a master.
+    #[inline]
+    pub fn has_links(&self) -> bool {
+        self.is_replicated() || self.is_replica()
+    }
+
     /// The number of bytes of the stream so far.
     #[inline]
     pub fn replication_offset(&self) -> u64 {
@@ -304,7 +325,10 @@ impl Instance {
         request: SyncRequest<'_>,
     ) -> Result<(), Busy> {
         if let Some((id, first)) = request.history {
-            if self.continue_replica(client, &about, id, first) {
+            if self.missing_since(id, first, |stream, id, missing| {
+                let head = if about.knows_ids { format!("+CONTINUE {id}\r\n") } else { "+CONTINUE\r\n".to_owned() };
+                stream.add(client, about.clone(), None, self.clock.millis(), [head.as_bytes(), missing]);
+            }) {
                 self.stats.partial_syncs.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
@@ -315,12 +339,8 @@ impl Instance {
         self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
         self.with_everything(|view, libraries| {
             let mut stream = self.stream();
-            if !stream.is_on && !about.snapshot_only {
-                // A new history: no replica has a part of it.
-                self.identity.change_replication_id();
-                stream.is_on = true;
-                self.keyspace.settings().set_wanted_notifications(REPLICATED, REPLICATED);
-                self.active_hooks.arm(Hook::Replicated);
+            if !about.snapshot_only {
+                self.begin_stream(&mut stream);
             }
             let snapshot = match about.content {
                 SnapshotContent::Everything => seed::snapshot(view, libraries, &self.profile, false),
@@ -339,15 +359,79 @@ impl Instance {
                 client.send(&snapshot);
             } else {
                 stream.selected = None;
-                stream.add(client, about, self.clock.millis(), [head.as_bytes(), &snapshot]);
+                stream.add(client, about, None, self.clock.millis(), [head.as_bytes(), &snapshot]);
             }
             Vec::new()
         })?;
         Ok(())
     }
 
-    /// Sends a client the part of the stream that it lacks, if that is kept. Whether it was.
-    fn continue_replica(&self, client: &Arc<Client>, about: &ReplicaIntroduction, id: &[u8], first: i64) -> bool {
+    /// Like [`attach_replica`](Self::attach_replica), for an instance of this process.
+    fn attach_instance(
+        &self,
+        client: &Arc<Client>,
+        about: ReplicaIntroduction,
+        request: SyncRequest<'_>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Synced, Busy> {
+        let mut history = String::new();
+        if let Some((id, first)) = request.history {
+            if self.missing_since(id, first, |stream, id, missing| {
+                id.clone_into(&mut history);
+                stream.add(client, about.clone(), Some(inbox), self.clock.millis(), [&[], missing]);
+            }) {
+                self.stats.partial_syncs.fetch_add(1, Ordering::Relaxed);
+                return Ok(Synced::Rest { history });
+            }
+            self.stats.refused_partial_syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
+        let (mut offset, mut selected) = (0, None);
+        let snapshot = self.with_everything(|view, libraries| {
+            let mut stream = self.stream();
+            self.begin_stream(&mut stream);
+            if !self.is_replica() {
+                stream.selected = None;
+            }
+            self.identity.replication_id().current.clone_into(&mut history);
+            (offset, selected) = (stream.offset, stream.selected);
+            stream.add(client, about, Some(inbox), self.clock.millis(), [&[], &[]]);
+            seed::snapshot(view, libraries, &self.profile, false)
+        })?;
+        Ok(Synced::Everything { history, offset, selected, snapshot })
+    }
+
+    /// The stream begins, unless it is on: with a new history, of which no replica has a part.
+    fn begin_stream(&self, stream: &mut Stream) {
+        if !stream.is_on {
+            self.identity.change_replication_id();
+            stream.is_on = true;
+            self.watch_changes(true);
+        }
+    }
+
+    /// Has views tell what they change, or no more. The stream of a replica is that of its master.
+    fn watch_changes(&self, is_on: bool) {
+        let wanted = if is_on && !self.is_replica() { REPLICATED } else { 0 };
+        self.keyspace.settings().set_wanted_notifications(REPLICATED, wanted);
+        self.active_hooks.set(Hook::Replicated, is_on);
+    }
+
+    /// The role has changed: the stream is its own, or that of its master.
+    pub(super) fn apply_role_to_stream(&self) {
+        let mut stream = self.stream();
+        if self.is_replica() {
+            // As in Redis, a replica keeps a backlog, so that others can go on where they were if it is promoted.
+            self.begin_stream(&mut stream);
+        }
+        if stream.is_on {
+            self.watch_changes(true);
+        }
+    }
+
+    /// Calls `send` with the part of the stream that is missing to somebody who has a history up to a place, and with the id
+    /// under which it goes on. Whether that is kept.
+    fn missing_since(&self, id: &[u8], first: i64, send: impl FnOnce(&mut Stream, &str, &[u8])) -> bool {
         let ids = self.identity.replication_id();
         let is_same = |own: &str| id.eq_ignore_ascii_case(own.as_bytes());
         let is_former = ids.former.as_deref().is_some_and(is_same)
@@ -357,9 +441,18 @@ impl Instance {
         }
         let mut stream = self.stream();
         let Some(missing) = stream.since(first) else { return false };
-        let head = if about.knows_ids { format!("+CONTINUE {}\r\n", ids.current) } else { "+CONTINUE\r\n".to_owned() };
-        stream.add(client, about.clone(), self.clock.millis(), [head.as_bytes(), &missing]);
+        send(&mut stream, &ids.current, &missing);
         true
+    }
+
+    /// Begins a new history, of which no replica has a part.
+    pub fn begin_history(&self) {
+        self.close_replicas();
+        let mut stream = self.stream();
+        if stream.is_on {
+            stream.backlog.clear();
+            self.identity.change_replication_id();
+        }
     }
 
     /// Forgets a replica whose connection is gone, or a client that waits for replicas.
@@ -369,6 +462,10 @@ impl Instance {
             return;
         }
         let mut stream = self.stream();
+        let inbox = |replica: &Replica| replica.inbox.clone().filter(|_| replica.client.id() == client.id());
+        if let Some(inbox) = stream.replicas.iter().find_map(inbox) {
+            inbox.call();
+        }
         stream.replicas.retain(|other| other.client.id() != client.id());
         if stream.replicas.is_empty() {
             stream.alone_since = self.clock.millis();
@@ -376,7 +473,7 @@ impl Instance {
     }
 
     /// Closes the connections of all replicas. They ask to go on where they were.
-    pub(super) fn close_replicas(&self) {
+    pub fn close_replicas(&self) {
         let mut stream = self.stream();
         stream.selected = None;
         let replicas: Vec<Arc<Client>> = stream.replicas.iter().map(|replica| Arc::clone(&replica.client)).collect();
@@ -487,10 +584,14 @@ impl Instance {
                 stream.backlog = VecDeque::new();
                 stream.selected = None;
                 self.identity.change_replication_id();
-                self.keyspace.settings().set_wanted_notifications(REPLICATED, 0);
-                self.active_hooks.disarm(Hook::Replicated);
+                self.watch_changes(false);
             }
             return;
+        }
+        for replica in &mut stream.replicas {
+            if replica.inbox.as_ref().is_some_and(|inbox| inbox.is_answering()) {
+                replica.acknowledged_at = now;
+            }
         }
         Self::send_what_is_due(&mut stream, now);
         let longest = seconds("repl-timeout");

@@ -54,6 +54,8 @@ impl Instance {
         // A replica has its writes from a primary, which cares for this.
         self.active_hooks.set(Hook::NeedsReplicas, needs_replicas && !is_replica);
         self.active_hooks.set(Hook::Replica, is_replica);
+        self.apply_role_to_stream();
+        self.call_link();
         self.pause.set_replica(self.is_read_only_replica(), &self.active_hooks, self.keyspace.settings());
     }
 

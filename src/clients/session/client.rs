@@ -260,6 +260,8 @@ pub struct Seen {
     pub monitor: AtomicBool,
     /// It gets the stream to replicas.
     pub replica: AtomicBool,
+    /// It brings the stream of the master that this server follows.
+    pub master: AtomicBool,
     /// The bytes of the snapshot that it was sent and has not acknowledged. No limit of output counts them.
     pub snapshot: AtomicUsize,
     pub no_evict: AtomicBool,

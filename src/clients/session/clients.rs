@@ -13,6 +13,8 @@ use crate::base::sync::MutexExt;
 pub struct Clients {
     register: Arc<Register>,
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// The ends of links between instances of this process. They have no connection, so nobody waits for them.
+    links: Mutex<BTreeMap<u64, Arc<Client>>>,
     count: AtomicUsize,
     /// The memory of all connections, as it was last counted.
     memory: AtomicI64,
@@ -44,7 +46,17 @@ impl Clients {
         Some(client)
     }
 
+    /// Adds the end of a link to another instance of this process.
+    pub fn add_link(&self, peer: Peer, now: Millis) -> Arc<Client> {
+        let id = self.register.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client::new(id, peer, -1, now));
+        drop(client.end_signal_watch());
+        self.links.lock_ignoring_poison().insert(id, Arc::clone(&client));
+        client
+    }
+
     pub fn remove(&self, id: u64) {
+        self.links.lock_ignoring_poison().remove(&id);
         if self.take(id).is_some() {
             self.register.count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -106,6 +118,14 @@ impl Clients {
     /// All connections, oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.connected().values().cloned().collect()
+    }
+
+    /// All connections, and the ends of links between instances, oldest first.
+    pub fn all_with_links(&self) -> Vec<Arc<Client>> {
+        let mut all = self.all();
+        all.extend(self.links.lock_ignoring_poison().values().cloned());
+        all.sort_by_key(|client| client.id());
+        all
     }
 
     pub fn len(&self) -> usize {

@@ -46,6 +46,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE: the client sees expired keys while the server is in import mode.
     pub import_source: bool,
+    /// It runs what the master of this replica sends: what has expired is there until the master deletes it.
+    pub is_master: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,
     pub tracking: SessionTracking,
@@ -156,6 +158,7 @@ impl Session {
             replies: Replies::On,
             no_touch: false,
             import_source: false,
+            is_master: false,
             transaction: None,
             watching: Watching::default(),
             tracking: SessionTracking::default(),

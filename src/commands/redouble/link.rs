@@ -38,7 +38,12 @@ fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (_, None) => None,
         (Some(_), Some(word)) => match std::str::from_utf8(word) {
             Ok(name) if !name.is_empty() => Some(name),
-            _ => return Err(expected("a replica's address and port was expected", Some(word))),
+            _ => {
+                return Err(expected(
+                    "a replica's address and port, or the number of an instance, was expected",
+                    Some(word),
+                ));
+            }
         },
     };
     nothing_more(args)?;
@@ -46,7 +51,14 @@ fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let fleet = call.server.fleet().ok_or(CLOSED)?;
     Ok(match order {
         None => Reply::Array(fleet.links(instance)?.into_iter().map(describe).collect()),
-        Some(order) => count(fleet.order_link(instance, order, name)?),
+        Some(order) => {
+            let number = count(fleet.order_link(instance, order, name)?);
+            // Inside of EXEC data are locked, and what was let go runs a moment later.
+            if !call.session.executing {
+                fleet.bring_replicas_up_to_date();
+            }
+            number
+        }
     })
 }
 

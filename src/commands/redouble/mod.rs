@@ -8,6 +8,7 @@
 mod audit;
 mod clock;
 mod explore;
+mod failover;
 mod fault;
 mod gate;
 mod instance;
@@ -107,6 +108,7 @@ powers!(
     space::SPACES,
     instance::INSTANCE,
     link::LINK,
+    failover::FAILOVER,
     node::NODE,
     explore::EXPLORE,
     reset::RESET,
@@ -180,7 +182,7 @@ fn refusal_with_upstream(power: &str, action: &str, upstream: &UpstreamInfo) -> 
     match (power, action) {
         ("CLOCK", "NOW" | "INFO") => None,
         ("CLOCK", _) | ("INSTANCE", "SKEW") => Some("keys expire by the clock of the upstream server"),
-        ("LINK", _) => Some("replicas are those of the upstream server"),
+        ("LINK" | "FAILOVER", _) => Some("replicas are those of the upstream server"),
         ("SPACE" | "SPACES", _) => Some("the data of the upstream server has no spaces"),
         ("SAVE", _) => Some("the upstream server has the data"),
         ("RESET", _) | ("EXPLORE", "START" | "REPLAY") if !upstream.is_disposable => {

@@ -233,7 +233,7 @@ impl<'k> View<'k> {
         self.wanted & IMPORT_MODE != 0
     }
 
-    /// Lets the client see what has expired, as one that imports.
+    /// Lets the client see what has expired, as one that imports, or as the master of a replica.
     pub fn see_expired(&mut self) {
         self.horizon = Millis::MIN;
     }
@@ -243,9 +243,10 @@ impl<'k> View<'k> {
         self.writing = writing;
     }
 
-    /// Who gives a key a deadline up to this instant deletes it at once. In import mode no deadline does.
+    /// Who gives a key a deadline up to this instant deletes it at once. In import mode no deadline does, nor does one that
+    /// comes from a master.
     pub fn past(&self) -> Millis {
-        if self.is_importing() { Millis::MIN } else { self.now }
+        if self.is_importing() || self.horizon == Millis::MIN { Millis::MIN } else { self.now }
     }
 
     pub fn db(&self) -> u32 {

@@ -137,6 +137,11 @@ impl Backend {
         self.own.retry_waiters_of(client)
     }
 
+    /// Takes over all data of a master, in place of its own.
+    pub fn take_over(&self, snapshot: &[u8]) -> Result<(), Busy> {
+        self.own.take_over(snapshot)
+    }
+
     /// Deletes all data, scripts and functions, unless a script holds them.
     pub fn empty(&self) -> Result<(), Busy> {
         self.own.empty()

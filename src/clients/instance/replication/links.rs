@@ -106,7 +106,7 @@ impl Pending {
         self.parts.iter_mut().filter(|part| part.due.is_none()).for_each(|part| part.due = Some(due));
     }
 
-    fn changes(&self) -> usize {
+    pub(super) fn changes(&self) -> usize {
         self.parts.iter().filter(|part| part.is_change).count()
     }
 }
@@ -139,7 +139,8 @@ impl Instance {
                 changed += u64::from(before != state);
                 match state {
                     LinkState::Open => {
-                        replica.client.send(&replica.pending.take(None).0);
+                        let bytes = replica.pending.take(None).0;
+                        replica.send(&bytes);
                     }
                     // What was held goes, too, as late as if it came now.
                     LinkState::Late(lag) => replica.pending.set_due(now.saturating_add(lag)),
@@ -157,7 +158,7 @@ impl Instance {
             if links.state(&replica.name()) == LinkState::Held {
                 is_held = true;
                 let (bytes, changes) = replica.pending.take(Some(most));
-                replica.client.send(&bytes);
+                replica.send(&bytes);
                 sent = sent.max(changes);
             }
         }
@@ -169,6 +170,16 @@ impl Instance {
     pub fn is_link_cut(&self, client: &Client, about: &ReplicaIntroduction) -> bool {
         let stream = self.stream();
         !stream.links.are_untouched() && stream.links.state(&name_of(client, about)) == LinkState::Cut
+    }
+
+    /// Whether a test has cut off the replica with this name.
+    pub fn is_replica_cut(&self, name: &str) -> bool {
+        self.stream().links.state(name) == LinkState::Cut
+    }
+
+    /// How the link to the replica with this name is treated.
+    pub fn link_to_replica(&self, name: &str) -> LinkState {
+        self.stream().links.state(name)
     }
 
     /// The links to replicas, and those that are cut.
@@ -207,7 +218,7 @@ impl Instance {
         for replica in &mut stream.replicas {
             let bytes = replica.pending.take_due(now);
             if !bytes.is_empty() {
-                replica.client.send(&bytes);
+                replica.send(&bytes);
             }
         }
     }

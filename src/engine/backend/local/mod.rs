@@ -51,6 +51,9 @@ impl Local {
 #[inline]
 fn attribute(view: &mut View<'_>, session: &Session) {
     view.set_touch(!session.no_touch);
+    if session.is_master {
+        view.see_expired();
+    }
     if session.import_source && view.is_importing() {
         view.see_expired();
     }
@@ -77,7 +80,8 @@ impl Local {
         if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
             return;
         }
-        if instance.expires_actively() && instance.paused().is_none() {
+        // A replica waits for its master to delete what has expired.
+        if instance.expires_actively() && instance.paused().is_none() && !instance.is_read_only_replica() {
             let began = Stopwatch::start();
             if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
                 self.serve(&mut view, None);
@@ -117,6 +121,18 @@ impl Local {
         interpreters.flush();
         interpreters.flush_libraries();
         self.instance.scripts.update_stats(&interpreters);
+        Ok(())
+    }
+
+    /// Takes over all data of a master, in place of its own, unless a script holds these.
+    pub fn take_over(&self, snapshot: &[u8]) -> Result<(), Busy> {
+        let mut interpreters = self.interpreters()?;
+        let mut view = self.instance.keyspace.lock(Scope::Everything, 0, &self.instance.clock)?;
+        if let Err(reason) = self.instance.load_from_master(&mut view, &mut interpreters, snapshot) {
+            self.instance.log.warn(format!("The data of the master cannot be loaded: {reason}"));
+        }
+        self.serve(&mut view, None);
+        self.instance.stats.add(self.instance.finish_view(view, None));
         Ok(())
     }
 

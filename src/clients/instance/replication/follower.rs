@@ -1,0 +1,285 @@
+//! The link of a replica to its master, if that is another instance of this process: what has come over it, and how far the
+//! replica is.
+//!
+//! The link has two ends, which CLIENT LIST shows as connections: one is listed by the master, one by the replica. Whichever is
+//! closed, the link is down.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use super::{Replica, SyncRequest};
+use crate::base::clock::Millis;
+use crate::base::error::CommandError;
+use crate::base::sync::MutexExt;
+use crate::clients::fleet::Losing;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Client, Peer, ReplicaIntroduction};
+use crate::data::keyspace::Busy;
+use crate::powers::Hook;
+
+/// What a master has sent to a replica, and the replica has not run.
+pub struct Inbox {
+    bytes: Mutex<Vec<u8>>,
+    /// Whether its replica has something to do.
+    is_due: Arc<AtomicBool>,
+    /// Whether its replica runs what it gets: it is not paused.
+    is_answering: Arc<AtomicBool>,
+}
+
+impl Inbox {
+    /// Returns how many bytes wait.
+    pub(super) fn push(&self, bytes: &[u8]) -> usize {
+        let mut waiting = self.bytes.lock_ignoring_poison();
+        waiting.extend_from_slice(bytes);
+        let count = waiting.len();
+        drop(waiting);
+        self.is_due.store(true, Ordering::Release);
+        count
+    }
+
+    pub fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes.lock_ignoring_poison())
+    }
+
+    /// Puts back what could not be run yet, in front of what has come since.
+    pub fn put_back(&self, rest: &[u8]) {
+        self.bytes.lock_ignoring_poison().splice(..0, rest.iter().copied());
+        self.is_due.store(true, Ordering::Release);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.lock_ignoring_poison().len()
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.is_answering.load(Ordering::Relaxed)
+    }
+
+    /// Has the replica look at its link.
+    pub(super) fn call(&self) {
+        self.is_due.store(true, Ordering::Release);
+    }
+}
+
+/// A replica's side of replication.
+#[derive(Default)]
+pub(super) struct Follower {
+    is_due: Arc<AtomicBool>,
+    is_silent: AtomicBool,
+    is_answering: Arc<AtomicBool>,
+    link: Mutex<Option<Arc<MasterLink>>>,
+    /// When something came last, and since when the link is down, by the replica's clock; 0 if never.
+    heard_at: AtomicI64,
+    down_since: AtomicI64,
+    /// What it has is no part of a history: only all data help it.
+    has_no_history: AtomicBool,
+}
+
+/// The link of a replica to its master in this process.
+pub struct MasterLink {
+    pub master: Weak<Instance>,
+    pub inbox: Arc<Inbox>,
+    /// What the master lists.
+    pub at_master: Arc<Client>,
+    /// What the replica lists. The stream runs in its name.
+    pub at_replica: Arc<Client>,
+}
+
+impl MasterLink {
+    pub fn is_up(&self) -> bool {
+        self.at_master.seen().replica.load(Ordering::Relaxed) && !self.at_replica.seen().closing.load(Ordering::Relaxed)
+    }
+}
+
+/// What a replica gets when its link is made.
+pub enum Synced {
+    /// All data as of a place in a history.
+    Everything { history: String, offset: u64, selected: Option<u32>, snapshot: Vec<u8> },
+    /// What it lacks of the history that goes on under this id. It is in the inbox.
+    Rest { history: String },
+}
+
+/// A replica's link as INFO and ROLE show it.
+pub struct MasterLinkState {
+    pub is_up: bool,
+    /// How many bytes of the stream it has.
+    pub offset: u64,
+    /// How long ago something came.
+    pub silent_for: Millis,
+    /// For how long it is down, if it was up once.
+    pub down_for: Option<Millis>,
+}
+
+impl Instance {
+    /// Whether the link to a master in this process has something to do; taken back with the question.
+    #[inline]
+    pub fn take_due_link(&self) -> bool {
+        let is_due = &self.replication.follower.is_due;
+        is_due.load(Ordering::Acquire) && is_due.swap(false, Ordering::AcqRel)
+    }
+
+    /// Has the replica look at its link.
+    pub fn call_link(&self) {
+        self.replication.follower.is_due.store(true, Ordering::Release);
+    }
+
+    /// The link to a master in this process, up or down.
+    pub fn master_link(&self) -> Option<Arc<MasterLink>> {
+        self.link_slot().clone()
+    }
+
+    fn link_slot(&self) -> MutexGuard<'_, Option<Arc<MasterLink>>> {
+        self.replication.follower.link.lock_ignoring_poison()
+    }
+
+    pub fn is_linked(&self) -> bool {
+        self.link_slot().as_ref().is_some_and(|link| link.is_up())
+    }
+
+    /// Whether it runs what comes over the link, and says so.
+    pub fn set_answering(&self, answers: bool) {
+        let follower = &self.replication.follower;
+        follower.is_silent.store(!answers, Ordering::Relaxed);
+        follower.is_answering.store(answers, Ordering::Relaxed);
+        self.call_link();
+    }
+
+    pub fn is_answering(&self) -> bool {
+        !self.replication.follower.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// How the link to the master is.
+    pub fn master_link_state(&self) -> MasterLinkState {
+        let now = self.clock.millis();
+        let follower = &self.replication.follower;
+        let since = |time: &AtomicI64| match time.load(Ordering::Relaxed) {
+            0 => None,
+            time => Some((now - time).max(0)),
+        };
+        MasterLinkState {
+            is_up: self.is_linked(),
+            offset: self.replication_offset(),
+            silent_for: since(&follower.heard_at).unwrap_or(0),
+            down_for: since(&follower.down_since),
+        }
+    }
+
+    /// Closes the link to the master at both ends.
+    pub fn unlink(&self) {
+        let Some(link) = self.link_slot().take() else { return };
+        let follower = &self.replication.follower;
+        follower.down_since.store(self.clock.millis().max(1), Ordering::Relaxed);
+        if let Some(master) = link.master.upgrade() {
+            master.kill(&link.at_master);
+        }
+        self.kill(&link.at_replica);
+    }
+
+    /// What this replica has is not what its master had at that place of the stream: it needs everything.
+    pub fn forget_history(&self) {
+        self.replication.follower.has_no_history.store(true, Ordering::Relaxed);
+        self.unlink();
+        self.call_link();
+    }
+
+    /// Makes the link to a master in this process, which begins to send at once. What of it is still to be loaded.
+    pub fn link_to(
+        &self,
+        master: &Arc<Self>,
+        own_address: SocketAddr,
+        master_address: SocketAddr,
+    ) -> Result<Synced, Busy> {
+        let follower = &self.replication.follower;
+        follower.is_answering.store(self.is_answering(), Ordering::Relaxed);
+        let inbox = Arc::new(Inbox {
+            bytes: Mutex::default(),
+            is_due: Arc::clone(&follower.is_due),
+            is_answering: Arc::clone(&follower.is_answering),
+        });
+        let history = (self.is_replicated() && !follower.has_no_history.load(Ordering::Relaxed)).then(|| {
+            let offset = self.replication_offset();
+            (self.identity.replication_id().current, i64::try_from(offset).unwrap_or(i64::MAX).saturating_add(1))
+        });
+        let about = ReplicaIntroduction { port: own_address.port(), knows_ids: true, ..ReplicaIntroduction::default() };
+        let peer = Peer::Tcp { peer: own_address, local: master_address };
+        let at_master = master.clients.add_link(peer, master.clock.millis());
+        let request = SyncRequest { history: history.as_ref().map(|(id, first)| (id.as_bytes(), *first)) };
+        let synced = match master.attach_instance(&at_master, about, request, &inbox) {
+            Ok(synced) => synced,
+            Err(busy) => {
+                master.kill(&at_master);
+                return Err(busy);
+            }
+        };
+        let peer = Peer::Tcp { peer: master_address, local: own_address };
+        let at_replica = self.clients.add_link(peer, self.clock.millis());
+        at_replica.seen().master.store(true, Ordering::Relaxed);
+        let link = MasterLink { master: Arc::downgrade(master), inbox, at_master, at_replica };
+        *self.link_slot() = Some(Arc::new(link));
+        follower.heard_at.store(self.clock.millis().max(1), Ordering::Relaxed);
+        follower.down_since.store(0, Ordering::Relaxed);
+        if let Synced::Rest { history } = &synced {
+            self.identity.adopt_replication_id(history);
+        }
+        Ok(synced)
+    }
+
+    /// It has now what its master had at this place of a history.
+    pub fn adopt_history(&self, history: &str, offset: u64, selected: Option<u32>) {
+        self.identity.adopt_replication_id(history);
+        self.replication.follower.has_no_history.store(false, Ordering::Relaxed);
+        let mut stream = self.stream();
+        stream.is_on = true;
+        stream.offset = offset;
+        stream.selected = selected;
+        stream.backlog.clear();
+        self.replication.offset.store(offset, Ordering::Release);
+        self.active_hooks.arm(Hook::Replicated);
+    }
+
+    /// This replica is about to be promoted: settles which of its master's last changes it has. How many it lacks.
+    pub fn lose(&self, losing: Losing) -> Result<u64, CommandError> {
+        let Losing::Unreplicated = losing else {
+            return Err(CommandError::fixed("ERR LOSING with a number is not available"));
+        };
+        let link = self.master_link();
+        let master = link.as_ref().and_then(|link| link.master.upgrade());
+        Ok(link.zip(master).map_or(0, |(link, master)| master.held_changes(&link.at_master)))
+    }
+
+    /// How many changes the link to a replica holds.
+    fn held_changes(&self, replica: &Client) -> u64 {
+        let stream = self.stream();
+        let found = stream.replicas.iter().find(|other| other.client.id() == replica.id());
+        found.map_or(0, |replica| replica.pending.changes() as u64)
+    }
+
+    /// The database that the stream of the master has selected.
+    pub fn selected_by_stream(&self) -> u32 {
+        self.stream().selected.unwrap_or(0)
+    }
+
+    /// A part of the master's stream has run here: those that follow this replica get it, too.
+    pub fn pass_on(&self, bytes: &[u8], selected: u32) {
+        self.replication.follower.heard_at.store(self.clock.millis().max(1), Ordering::Relaxed);
+        let mut stream = self.stream();
+        stream.selected = Some(selected);
+        self.send_to_replicas(stream, bytes, true);
+    }
+}
+
+impl Replica {
+    /// Sends it something at once. Returns how many bytes wait.
+    pub(super) fn send(&self, bytes: &[u8]) -> usize {
+        match &self.inbox {
+            Some(inbox) => inbox.push(bytes),
+            None => self.client.send(bytes),
+        }
+    }
+
+    /// How many bytes wait to be sent, or to be run.
+    pub(super) fn waiting(&self) -> usize {
+        self.inbox.as_ref().map_or_else(|| self.client.waiting(), |inbox| inbox.len())
+    }
+}

@@ -1,0 +1,162 @@
+//! Replicas among the instances of a process: who follows whom, and bringing them up to date.
+//!
+//! A replica runs what it was sent in a turn of its own, never while its master's data are locked. So no thread ever holds the
+//! locks of two instances, except for EXEC, which leaves the work to whoever comes next.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::node::Node;
+use super::nodes::Nodes;
+use crate::base::sync::MutexExt;
+use crate::clients::instance::{Instance, Primary, Synced};
+use crate::data::keyspace::Busy;
+
+/// An instance's part in replication.
+#[derive(Default)]
+pub(super) struct Part {
+    /// Held while it makes its link, or runs what it was sent.
+    turn: Mutex<()>,
+    /// The instance that has taken its place while it was cut off. It follows that one once the link is healed.
+    pub(super) successor: Mutex<Option<usize>>,
+    /// The instance that was its master when the process began, if it was a replica.
+    first_master: OnceLock<usize>,
+}
+
+impl Part {
+    /// It begins as a replica of this instance.
+    pub(super) fn begin_as_replica_of(&self, master: usize) {
+        let _ = self.first_master.set(master);
+    }
+
+    pub(super) fn is_first_replica(&self) -> bool {
+        self.first_master.get().is_some()
+    }
+
+    /// The instance that was the master of its group when the process began; `own` is its own number.
+    pub(super) fn origin(&self, own: usize) -> usize {
+        self.first_master.get().copied().unwrap_or(own)
+    }
+}
+
+impl Nodes {
+    /// Replicas connect to their masters, and run what they have been sent.
+    pub(super) fn bring_replicas_up_to_date(&self) {
+        /// What a replica runs is work for its own replicas; chains are not longer than this.
+        const ROUNDS: usize = 64;
+        for _ in 0..ROUNDS {
+            let due: Vec<&Arc<Node>> = self.all().iter().filter(|node| node.instance().take_due_link()).collect();
+            if due.is_empty() {
+                return;
+            }
+            due.into_iter().for_each(|node| self.attend(node));
+        }
+    }
+
+    /// Has every replica look at its link.
+    pub(super) fn call_links(&self) {
+        self.all().iter().for_each(|node| node.instance().call_link());
+    }
+
+    /// The instance that another one follows.
+    pub(super) fn master_of(&self, node: &Node) -> Option<&Arc<Node>> {
+        let Primary { host, port } = node.instance().primary()?;
+        self.at(&host, port)
+    }
+
+    /// The instance that listens at an address.
+    pub(super) fn at(&self, host: &[u8], port: i64) -> Option<&Arc<Node>> {
+        let is_at = |address: &SocketAddr| {
+            let ip = address.ip().to_string();
+            let is_local = address.ip().is_loopback() || address.ip().is_unspecified();
+            let names_it = host == ip.as_bytes()
+                || is_local
+                    && [b"127.0.0.1".as_slice(), b"localhost", b"::1"]
+                        .iter()
+                        .any(|name| host.eq_ignore_ascii_case(name));
+            i64::from(address.port()) == port && names_it
+        };
+        self.all().iter().find(|node| node.addresses().iter().chain(node.tls_addresses()).any(is_at))
+    }
+
+    fn attend(&self, node: &Arc<Node>) {
+        let instance = node.instance();
+        let _turn = node.part().turn.lock_ignoring_poison();
+        let master = self.master_of(node).filter(|master| !Arc::ptr_eq(master, node));
+        let is_of_master = |link: &Arc<Instance>| master.is_some_and(|master| Arc::ptr_eq(master.instance(), link));
+        if let Some(link) = instance.master_link()
+            && (!link.is_up() || !node.is_serving() || !link.master.upgrade().as_ref().is_some_and(is_of_master))
+        {
+            instance.unlink();
+        }
+        let Some(master) = master else { return };
+        if !instance.is_linked() && self.may_connect(node, master) && connect(node, master).is_err() {
+            // A script holds the data; its end, or the next period, is another try.
+            return;
+        }
+        run_inbox(node);
+    }
+
+    fn may_connect(&self, node: &Node, master: &Node) -> bool {
+        let is_fresh = !master.instance().is_replica() || master.instance().is_linked();
+        node.is_serving() && master.is_serving() && is_fresh && !master.instance().is_replica_cut(&name_of(node))
+    }
+}
+
+/// How the replica is called in orders for its link.
+pub(super) fn name_of(node: &Node) -> String {
+    node.main_address().map_or_else(String::new, |address| match address.ip() {
+        ip if ip.is_unspecified() => format!("127.0.0.1:{}", address.port()),
+        ip => format!("{ip}:{}", address.port()),
+    })
+}
+
+fn connect(node: &Node, master: &Node) -> Result<(), Busy> {
+    let (Ok(own), Ok(its)) = (name_of(node).parse(), name_of(master).parse()) else { return Ok(()) };
+    let instance = node.instance();
+    match instance.link_to(master.instance(), own, its)? {
+        Synced::Rest { .. } => {
+            instance.log.notice("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
+        }
+        Synced::Everything { history, offset, selected, snapshot } => {
+            if let Err(busy) = node.root().load_from_master(&snapshot) {
+                instance.unlink();
+                return Err(busy);
+            }
+            instance.adopt_history(&history, offset, selected);
+            instance.log.notice("MASTER <-> REPLICA sync: Finished with success");
+        }
+    }
+    acknowledge(instance);
+    Ok(())
+}
+
+/// Runs what has come over the link of a replica.
+fn run_inbox(node: &Node) {
+    let instance = node.instance();
+    while let Some(link) = instance.master_link().filter(|link| link.is_up() && instance.is_answering()) {
+        let stream = link.inbox.take();
+        if stream.is_empty() {
+            return;
+        }
+        let replayed = node.root().replay(&link.at_replica, instance.selected_by_stream(), &stream);
+        let (run, rest) = stream.split_at(replayed.bytes);
+        instance.pass_on(run, replayed.selected);
+        acknowledge(instance);
+        if !rest.is_empty() {
+            link.inbox.put_back(rest);
+        }
+        if replayed.is_held_up {
+            return;
+        }
+    }
+}
+
+/// Tells the master how far its replica is.
+fn acknowledge(instance: &Instance) {
+    if let Some(link) = instance.master_link()
+        && let Some(master) = link.master.upgrade()
+    {
+        master.acknowledge(&link.at_master, instance.replication_offset(), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Replicas in the process, and REDOUBLE FAILOVER: what a failover loses, on demand.
+
+use std::time::Duration;
+
+use redouble::{Server, Servers};
+
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{CHECKED_PROFILE, address, profile};
+
+/// A master with replicas, and a connection to each instance: first to the master.
+struct Group {
+    servers: Servers,
+    wires: Vec<Wire>,
+}
+
+impl Group {
+    fn start(replicas: usize) -> Self {
+        let builder = Server::builder().compat(profile(CHECKED_PROFILE)).replicas(replicas);
+        let servers = builder.spawn_all().expect("the servers start");
+        let wires = servers.iter().map(|server| Wire::connect(address(server))).collect();
+        Self { servers, wires }
+    }
+
+    /// Asks an instance by its number.
+    fn ask(&mut self, instance: usize, line: &str) -> Frame {
+        self.wires[instance - 1].ask(line)
+    }
+
+    fn port(&self, instance: usize) -> u16 {
+        address(&self.servers[instance - 1]).port()
+    }
+
+    fn field(&mut self, instance: usize, section: &str, field: &str) -> String {
+        let info = self.ask(instance, &format!("INFO {section}")).text();
+        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no {field} in {info}")).to_owned()
+    }
+
+    /// A field of the only link of an instance.
+    fn link(&mut self, instance: usize, field: &str) -> Frame {
+        let list = self.ask(instance, &format!("REDOUBLE LINK {instance} LIST"));
+        let [link] = list.items() else { panic!("{list:?}") };
+        link.items().chunks(2).find(|pair| pair[0] == Frame::bulk(field)).expect(field)[1].clone()
+    }
+
+    /// What a failover of an instance answers for a field.
+    fn fail_over(&mut self, instance: usize, rest: &str, field: &str) -> Frame {
+        let reply = self.ask(instance, &format!("REDOUBLE FAILOVER {instance} {rest}"));
+        let found = reply.items().chunks(2).find(|pair| pair[0] == Frame::bulk(field));
+        found.unwrap_or_else(|| panic!("{reply:?}"))[1].clone()
+    }
+}
+
+fn ok() -> Frame {
+    Frame::status("OK")
+}
+
+fn integer(number: i64) -> Frame {
+    Frame::Integer(number)
+}
+
+#[test]
+fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
+    let mut group = Group::start(2);
+    for number in 0..100 {
+        group.ask(1, &format!("SET key:{number} {number} PX 60000"));
+        assert_eq!(group.ask(2, &format!("GET key:{number}")), Frame::bulk(&number.to_string()));
+        assert_eq!(group.ask(3, "DBSIZE"), integer(number + 1));
+    }
+    for line in ["SELECT 3", "MULTI", "LPUSH list a b", "SADD set x", "EXEC", "EVAL redis.call('INCR','n') 0"] {
+        group.ask(1, line);
+    }
+    assert_eq!(group.ask(2, "SELECT 3"), ok());
+    assert_eq!(group.ask(2, "LRANGE list 0 -1"), Frame::Array(vec![Frame::bulk("b"), Frame::bulk("a")]));
+    assert_eq!(group.ask(1, "DBSIZE"), group.ask(2, "DBSIZE"));
+    assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
+    let (master, replica) =
+        (group.field(1, "replication", "master_repl_offset"), group.field(2, "replication", "slave_repl_offset"));
+    assert_eq!(master, replica);
+    assert_eq!(group.field(2, "replication", "master_link_status"), "up");
+    assert_eq!(group.field(1, "replication", "connected_slaves"), "2");
+    let port = group.port(2);
+    let line = group.field(1, "replication", "slave0");
+    assert_eq!(line, format!("ip=127.0.0.1,port={port},state=online,offset={master},lag=0"));
+    let refused = group.ask(2, "SET a 1").text();
+    assert_eq!(refused, "READONLY You can't write against a read only replica.");
+}
+
+#[test]
+fn a_lock_that_was_not_replicated_is_granted_again_after_a_failover_each_time() {
+    let mut group = Group::start(1);
+    let mut master = 1;
+    for round in 0..200 {
+        let other = 3 - master;
+        assert_eq!(group.ask(master, &format!("SET before:{round} 1")), ok());
+        assert_eq!(group.ask(master, &format!("REDOUBLE LINK {master} HOLD")), integer(1));
+        assert_eq!(group.ask(master, &format!("SET lock:{round} alice NX PX 30000")), ok());
+        assert_eq!(group.fail_over(master, "", "lost"), integer(1));
+        assert_eq!(group.ask(other, &format!("SET lock:{round} bob NX PX 30000")), ok(), "round {round}");
+        assert_eq!(group.ask(other, &format!("GET before:{round}")), Frame::bulk("1"), "it was replicated");
+        assert_eq!(group.ask(master, &format!("GET lock:{round}")), Frame::bulk("bob"), "the old master follows");
+        group.ask(master, &format!("REDOUBLE LINK {master} HEAL"));
+        master = other;
+    }
+}
+
+#[test]
+fn a_lock_that_was_replicated_survives_a_failover() {
+    let mut group = Group::start(2);
+    assert_eq!(group.ask(1, "SET lock alice NX PX 30000"), ok());
+    assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
+    assert_eq!(group.fail_over(1, "TO 3", "instance"), integer(3));
+    assert_eq!(group.ask(3, "SET lock bob NX PX 30000"), Frame::NullBulk);
+    for follower in [1, 2] {
+        assert_eq!(group.ask(follower, "GET lock"), Frame::bulk("alice"));
+        assert_eq!(group.field(follower, "replication", "master_port"), group.port(3).to_string());
+        assert_eq!(group.field(follower, "replication", "master_link_status"), "up");
+    }
+    assert_eq!(group.field(3, "stats", "sync_partial_ok"), "2", "nobody needed all data");
+    assert_eq!(group.field(3, "stats", "sync_full"), "0");
+}
+
+#[test]
+fn a_master_that_was_cut_off_stays_writable_until_the_cut_is_healed_and_then_loses_what_it_took() {
+    let mut group = Group::start(1);
+    group.ask(1, "SET common 1");
+    assert_eq!(group.ask(1, "REDOUBLE LINK 1 CUT"), integer(1));
+    assert_eq!(group.field(2, "replication", "master_link_status"), "down");
+    assert_eq!(group.ask(1, "SET lock alice NX"), ok());
+    assert_eq!(group.fail_over(1, "", "instance"), integer(2));
+    assert_eq!(group.ask(2, "SET lock bob NX"), ok());
+    assert_eq!((group.ask(1, "GET lock"), group.ask(2, "GET lock")), (Frame::bulk("alice"), Frame::bulk("bob")));
+    assert_eq!(group.ask(1, "SET more 1"), ok(), "two masters");
+    group.ask(1, "REDOUBLE LINK 1 HEAL");
+    assert_eq!((group.ask(1, "GET lock"), group.ask(1, "EXISTS more common")), (Frame::bulk("bob"), integer(1)));
+    assert!(group.ask(1, "SET more 1").text().starts_with("READONLY"));
+}
+
+#[test]
+fn changes_wait_for_their_step_their_time_or_the_end_of_a_hold() {
+    let mut group = Group::start(1);
+    group.servers[0].freeze();
+    group.ask(1, "REDOUBLE LINK 1 HOLD 2");
+    for line in ["SET a 1", "MULTI", "SET b 1", "SET c 1", "EXEC", "SET d 1"] {
+        group.ask(1, line);
+    }
+    assert_eq!((group.link(1, "held"), group.ask(2, "DBSIZE")), (integer(3), integer(0)));
+    assert_eq!(group.ask(1, "REDOUBLE LINK 1 STEP 2"), integer(2));
+    assert_eq!(group.ask(2, "DBSIZE"), integer(3));
+    group.ask(1, "REDOUBLE LINK 1 LAG 2s");
+    group.servers[0].advance(Duration::from_millis(1999));
+    assert_eq!(group.ask(2, "DBSIZE"), integer(3));
+    group.servers[0].advance(Duration::from_millis(1));
+    assert_eq!(group.ask(2, "DBSIZE"), integer(4));
+    group.ask(1, "REDOUBLE LINK 1 HOLD");
+    group.ask(1, "SET e 1");
+    group.wires[0].send(&request(&["WAIT", "1", "0"]));
+    let mut other = Wire::connect(address(&group.servers[0]));
+    other.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
+    other.ask("REDOUBLE LINK 1 HEAL");
+    assert_eq!(group.wires[0].expect(), integer(1));
+    assert_eq!(group.ask(2, "DBSIZE"), integer(5));
+}
+
+#[test]
+fn a_replica_hides_what_has_expired_and_leaves_its_deletion_to_the_master() {
+    let mut group = Group::start(1);
+    group.servers.iter().for_each(|server| server.freeze());
+    group.ask(1, "SET lock alice PX 1000");
+    group.servers[1].advance(Duration::from_secs(2));
+    assert_eq!((group.ask(2, "GET lock"), group.ask(2, "DBSIZE")), (Frame::NullBulk, integer(1)));
+    assert_eq!(group.ask(1, "PEXPIRE lock 60000"), integer(1), "it is there where it counts");
+    assert_eq!(group.ask(2, "GET lock"), Frame::bulk("alice"));
+    group.servers[0].advance(Duration::from_secs(61));
+    assert_eq!(group.ask(2, "DBSIZE"), integer(0), "the master has deleted it");
+}
+
+#[test]
+fn who_waits_at_a_master_that_is_replaced_is_told_and_a_message_reaches_subscribers_of_the_replica() {
+    let mut group = Group::start(1);
+    let mut waiter = Wire::connect(address(&group.servers[0]));
+    waiter.send(&request(&["BLPOP", "jobs", "0"]));
+    group.wires[0].ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
+    let mut subscriber = Wire::connect(address(&group.servers[1]));
+    subscriber.ask("SUBSCRIBE news");
+    assert_eq!(group.ask(1, "PUBLISH news hello"), integer(0));
+    assert_eq!(subscriber.expect().items()[2], Frame::bulk("hello"));
+    assert_eq!(group.fail_over(1, "", "instance"), integer(2));
+    assert!(waiter.expect().text().starts_with("UNBLOCKED "));
+}
+
+#[test]
+fn a_master_that_comes_back_empty_wipes_its_replicas() {
+    let mut group = Group::start(2);
+    group.ask(1, "SET lock alice");
+    group.ask(2, "REDOUBLE INSTANCE STOP 1");
+    assert_eq!(group.field(2, "replication", "master_link_status"), "down");
+    assert_eq!(group.ask(2, "GET lock"), Frame::bulk("alice"));
+    assert_eq!(group.ask(2, "REDOUBLE INSTANCE START 1 EMPTY"), ok());
+    for replica in [2, 3] {
+        assert_eq!(
+            (group.ask(replica, "DBSIZE"), group.field(replica, "replication", "master_link_status")),
+            (integer(0), "up".to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_replica_takes_the_place_of_a_master_that_has_stopped_and_that_one_follows_when_it_is_back() {
+    let mut group = Group::start(1);
+    group.ask(1, "SET lock alice");
+    group.ask(2, "REDOUBLE INSTANCE STOP 1");
+    assert_eq!(group.ask(2, "REDOUBLE FAILOVER 1").items()[1], integer(2));
+    assert_eq!(group.ask(2, "SET lock bob"), ok());
+    group.ask(2, "REDOUBLE INSTANCE START 1");
+    let mut back = Wire::connect(address(&group.servers[0]));
+    assert_eq!(back.ask("GET lock"), Frame::bulk("bob"));
+}
+
+#[test]
+fn orders_that_cannot_be_carried_out_say_why() {
+    let mut group = Group::start(1);
+    for (order, reason) in [
+        ("REDOUBLE FAILOVER 7", "ERR there is no instance 7; they are numbered 1 to 2"),
+        ("REDOUBLE FAILOVER 2", "ERR instance 2 is a replica of instance 1; name the master"),
+        ("REDOUBLE FAILOVER 1 TO 1", "ERR instance 1 is no replica of instance 1"),
+    ] {
+        assert_eq!(group.ask(1, order).text(), reason, "{order}");
+    }
+    group.ask(1, "REDOUBLE INSTANCE STOP 2");
+    let none = "ERR instance 1 has no replica that could take its place";
+    assert_eq!(group.ask(1, "REDOUBLE FAILOVER 1").text(), none);
+}
