@@ -26,8 +26,8 @@ pub(super) struct ConfigSources {
 const SENTINELS: &[u8] = b"3";
 
 impl ConfigSources {
-    /// Reads the arguments of a server. The error is about a mode of `redis-server` that this program does not have.
-    pub fn parse(arguments: &[OsString]) -> Result<Self, &'static str> {
+    /// Reads the arguments of a server.
+    pub fn parse(arguments: &[OsString]) -> Self {
         let mut sources = Self::default();
         let mut rest = arguments;
         if let [file, others @ ..] = rest
@@ -62,7 +62,7 @@ impl ConfigSources {
                 expects_value = false;
             }
         }
-        Ok(sources)
+        sources
     }
 
     /// Begins a line with a flag, which is given without its dashes.
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> ConfigSources {
-        ConfigSources::parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>()).unwrap()
+        ConfigSources::parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     fn lines(arguments: &[&str]) -> String {
@@ -154,6 +154,14 @@ mod tests {
     #[test]
     fn the_test_powers_are_switched_off_by_one_word() {
         assert_eq!(lines(&["--no-control", "--port", "1"]), "control no \nport \"1\" ");
+    }
+
+    #[test]
+    fn sentinels_are_three_unless_a_number_is_said() {
+        assert_eq!(lines(&["--sentinel", "--port", "1"]), "sentinels 3\nport \"1\" ");
+        assert_eq!(lines(&["--port", "1", "--sentinel"]), "port \"1\" \nsentinels 3");
+        assert_eq!(lines(&["--sentinel", "5"]), "sentinels \"5\" ");
+        assert_eq!(lines(&["--sentinel=1"]), "sentinels \"1\" ");
     }
 
     #[test]

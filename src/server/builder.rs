@@ -559,7 +559,7 @@ impl Builder {
             nodes.push(node);
         }
         let with_tls = self.port.is_none() && tls_port.is_some();
-        let listening = Listening { hosts: &self.bind, with_tls, backlog };
+        let listening = Listening { hosts: &self.bind, port: self.port.or(tls_port), with_tls, backlog };
         let sentinels = match nodes.first() {
             Some(first) => open_sentinels(first, nodes.len(), &listening, &workers, main.handle())?,
             None => None,
@@ -737,6 +737,11 @@ impl BoundServers {
     /// The first TCP address of each instance or node that has one for plain connections.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.each(|node| node.addresses().first().copied(), |member| member.addresses().first().copied())
+    }
+
+    /// Where the Sentinels listen.
+    pub(crate) fn sentinels(&self) -> Vec<SocketAddr> {
+        self.nodes.sentinels().map_or_else(Vec::new, |sentinels| sentinels.addresses())
     }
 
     /// The TCP port of each instance or node, that for TLS if there is no other; 0 for one without TCP.

@@ -171,10 +171,15 @@ fn reachable(address: SocketAddr) -> IpAddr {
     }
 }
 
+/// How far the ports of Sentinels are above those of the instances: 26379 is above 6379.
+const ABOVE: u16 = 20_000;
+
 /// How Sentinels listen.
 pub(super) struct Listening<'a> {
     /// The addresses of the `bind` setting.
     pub hosts: &'a [String],
+    /// The port of the first instance, if it was asked for.
+    pub port: Option<u16>,
     /// Each of their connections begins with a handshake, as those of the instances do.
     pub with_tls: bool,
     pub backlog: i32,
@@ -202,7 +207,9 @@ pub(super) fn open_sentinels(
     let rows = commands::rows_of_sentinel().into_iter();
     let table = Table::new(rows.filter(|row| is_controlled || row.spec.group != Group::Control), beside.profile);
     let handlers = Handlers::new(commands::of_sentinel());
-    let (all, first_port) = (Arc::<Sentinels>::default(), config.number::<u16>("sentinel-port"));
+    let beside_asked = || listening.port.filter(|port| *port != 0).and_then(|port| port.checked_add(ABOVE));
+    let first_port = Some(config.number("sentinel-port")).filter(|port| *port != 0).or_else(beside_asked).unwrap_or(0);
+    let all = Arc::<Sentinels>::default();
     let mut nodes = Vec::new();
     for place in 0..count {
         let number = instances + 1 + usize::from(place);

@@ -81,7 +81,7 @@ fn connection(sentinel: &Sentinel, number: Option<usize>, since: i64, now: i64) 
     let silent_since = number.map_or(Some(since), |number| sentinel.silent_since(number));
     let silent = silent_since.map_or(0, |since| now.saturating_sub(since).max(0));
     let is_connected = number.is_some_and(|number| sentinel.is_connected(number));
-    (Connection { pending: usize::from(silent_since.is_some()), shared: 1, silent }, is_connected)
+    (Connection { pending: usize::from(is_connected && silent_since.is_some()), shared: 1, silent }, is_connected)
 }
 
 fn describe_master(sentinel: &Sentinel, master: &Monitored, scene: &Scene) -> Reply<'static> {
@@ -98,7 +98,8 @@ fn describe_master(sentinel: &Sentinel, master: &Monitored, scene: &Scene) -> Re
     let mut entry = Entry::begin(&master.label(), host, address.port, run_id, &flags, &connection);
     add_down_times(&mut entry, &[("s-down-time", master.down_since), ("o-down-time", master.objectively_down_since)], now);
     entry.add("down-after-milliseconds", master.down_after);
-    entry.add("info-refresh", connection.silent);
+    // One that was never reached has told nothing.
+    entry.add("info-refresh", if master.number.is_some() { connection.silent } else { 0 });
     entry.add("role-reported", "master");
     entry.add("role-reported-time", now.saturating_sub(master.since));
     entry.add("config-epoch", master.config_epoch);
@@ -153,7 +154,7 @@ fn describe_peer(sentinel: &Sentinel, master: &Monitored, other: &Sentinel, now:
         (!other.is_serving(), "disconnected"),
     ]);
     let shared = sentinel.masters.values().filter(|master| master.known_peers.contains(&other.place)).count();
-    let connection = Connection { pending: usize::from(!other.is_serving()), shared, silent };
+    let connection = Connection { pending: 0, shared, silent };
     let host = sentinel.naming().host_of(&address);
     let mut entry = Entry::begin(&other.id, host, address.port, &other.id, &flags, &connection);
     add_down_times(&mut entry, &[("s-down-time", down_since)], now);
