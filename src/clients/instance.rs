@@ -67,7 +67,7 @@ use shutdown::Shutdown;
 pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
 pub use replica::Primary;
-pub use replication::{Acknowledgement, ReplicaState, SyncRequest, Synced};
+pub use replication::{Acknowledgement, Handover, ReplicaState, Rewound, SyncRequest, Synced};
 
 /// What the commands of the test powers have to know of a real server behind this one.
 pub struct UpstreamInfo {

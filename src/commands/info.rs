@@ -277,12 +277,13 @@ fn replication(call: &Call<'_>, fields: &mut Fields) {
         () if fields.profile.has(Since::redis(8, 0, 0)) => ",io-thread=0",
         () => "",
     };
-    for (place, ReplicaState { address, port, acknowledged, lag }) in stream.replicas.iter().enumerate() {
+    for (place, ReplicaState { address, port, acknowledged, lag, .. }) in stream.replicas.iter().enumerate() {
         let state = format!("ip={address},port={port},state=online,offset={acknowledged},lag={lag}{more}");
         fields.add(&format!("slave{place}"), state);
     }
     fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_waiting_psync"]);
-    fields.add("master_failover_state", "no-failover");
+    let failover = if instance.handover().is_some() { "waiting-for-sync" } else { "no-failover" };
+    fields.add("master_failover_state", failover);
     // The former id holds up to the offset at which the server became a primary.
     let second_offset = if id.former.is_some() { id.former_until.to_string() } else { "-1".to_owned() };
     fields.add("master_replid", id.current);

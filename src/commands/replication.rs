@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::instance::{Primary, SyncRequest};
+use crate::clients::instance::{Handover, Primary, ReplicaState, SyncRequest};
 use crate::clients::session::{Flow, SnapshotContent};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::{Reply, parse_integer};
@@ -20,6 +20,8 @@ const OTHER_HISTORY: CommandError = CommandError::fixed("ERR PSYNC FAILOVER repl
 const OTHER_SERVERS: CommandError = CommandError::fixed(
     "ERR FAILOVER hands over to no server outside of this process: redouble cannot be a replica of one.",
 );
+
+const NO_FAILOVER: CommandError = CommandError::fixed("ERR No failover in progress.");
 
 const SYNC_FLAGS: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading, Flag::NoMulti];
 
@@ -37,7 +39,7 @@ const REPLICAOF: Command = Command::new(
     Handler::Connection(follow),
     CommandSpec {
         usage: "<host port | NO ONE>",
-        summary: "Becomes a replica whose link to the primary is down, or a primary again.",
+        summary: "Becomes a replica of another instance of this process, one whose link is down, or a primary again.",
         group: Group::Server,
         since: Since::redis(5, 0, 0),
         arity: Arity::Exactly(3),
@@ -60,6 +62,9 @@ const SLAVEOF: Command = Command::new(
 
 fn follow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (host, port) = (args.bytes()?, args.bytes()?);
+    if call.server.handover().is_some() {
+        return Err(CommandError::fixed("ERR REPLICAOF not allowed while failing over."));
+    }
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
         call.server.follow_no_one();
         return Ok(Reply::OK);
@@ -77,7 +82,7 @@ const FAILOVER: Command = Command::new(
     Handler::Connection(failover),
     CommandSpec {
         usage: "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]",
-        summary: "Hands over to a replica. No server outside of this process is one to hand over to, so this is always refused.",
+        summary: "Hands over to a replica in this process once it has everything, or after a time-out.",
         group: Group::Server,
         since: Since::redis(6, 2, 0),
         arity: Arity::AtLeast(1),
@@ -88,15 +93,16 @@ const FAILOVER: Command = Command::new(
 
 fn failover(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if args.left() == 1 && args.take("ABORT") {
-        return Err(CommandError::fixed("ERR No failover in progress."));
+        return if call.server.end_handover() { Ok(Reply::OK) } else { Err(NO_FAILOVER) };
     }
-    let (mut has_timeout, mut target, mut is_forced) = (false, None, false);
+    let (mut timeout, mut target, mut is_forced) = (None, None, false);
     while !args.is_empty() {
-        if !has_timeout && args.left() > 1 && args.take("TIMEOUT") {
-            has_timeout = true;
-            if args.integer()? <= 0 {
+        if timeout.is_none() && args.left() > 1 && args.take("TIMEOUT") {
+            let millis = args.integer()?;
+            if millis <= 0 {
                 return Err(CommandError::fixed("ERR FAILOVER timeout must be greater than 0"));
             }
+            timeout = Some(millis);
         } else if target.is_none() && args.left() > 2 && args.take("TO") {
             target = Some((args.bytes()?, args.integer()?));
         } else if !is_forced && args.take("FORCE") {
@@ -105,6 +111,9 @@ fn failover(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
             return Err(CommandError::SYNTAX);
         }
     }
+    if call.server.handover().is_some() {
+        return Err(CommandError::fixed("ERR FAILOVER already in progress."));
+    }
     if call.server.is_replica() {
         return Err(CommandError::fixed("ERR FAILOVER is not valid when server is a replica."));
     }
@@ -112,18 +121,27 @@ fn failover(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
     if replicas.is_empty() {
         return Err(CommandError::fixed("ERR FAILOVER requires connected replicas."));
     }
-    if is_forced && !(has_timeout && target.is_some()) {
+    if is_forced && !(timeout.is_some() && target.is_some()) {
         return Err(CommandError::fixed(
             "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
         ));
     }
-    let is_there = |(host, port): (&[u8], i64)| {
-        replicas.iter().any(|replica| replica.address.as_bytes() == host && i64::from(replica.port) == port)
+    let is_target = |replica: &&ReplicaState| {
+        target.is_none_or(|(host, port)| replica.address.as_bytes() == host && i64::from(replica.port) == port)
     };
-    if !target.is_none_or(is_there) {
+    let mut candidates = replicas.iter().filter(is_target).peekable();
+    if candidates.peek().is_none() {
         return Err(CommandError::fixed("ERR FAILOVER target HOST and PORT is not a replica."));
     }
-    Err(OTHER_SERVERS)
+    if !candidates.any(|replica| replica.is_in_process) {
+        return Err(OTHER_SERVERS);
+    }
+    call.server.begin_handover(Handover {
+        to: target.map(|(host, port)| (host.to_vec(), port)),
+        until: timeout.map(|timeout| call.now().saturating_add(timeout)),
+        is_forced,
+    });
+    Ok(Reply::OK)
 }
 
 const REPLCONF: Command = Command::new(

@@ -39,6 +39,9 @@ impl Engine {
         }
         instance.reset_debug();
         instance.reset_settings();
+        if let Some(fleet) = instance.fleet().filter(|_| instance.space.is_empty()) {
+            fleet.reset_replication();
+        }
         instance.clock.reset();
         instance.cron();
         self.quiesce().await;

@@ -1,39 +1,33 @@
 //! Building and starting servers from Rust.
 
-use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
+use super::bound_servers::BoundServers;
 use super::failover::address_of;
 use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::panics::{catch_panics, restart_after_panic};
 use super::sentinels::{Listening, open_sentinels};
 use super::upstream::{
-    DeploymentFront, DeploymentSettings, Member, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
+    DeploymentFront, DeploymentSettings, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
 };
 use super::worker::{Workers, event_loop};
-use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::Error;
-use crate::base::log::{Level, Log};
+use crate::base::log::Log;
 use crate::base::profile::Profile;
 use crate::clients::acl::Acl;
 use crate::clients::config::Config;
 use crate::clients::fleet::MOST_INSTANCES;
 use crate::clients::instance::{Instance, Primary, UpstreamInfo};
-use crate::clients::stats::Unsupported;
 use crate::commands::{self, Command, Handlers};
 use crate::engine::Engine;
 use crate::insight::audit::{Allowance, Code, Judgement, LiveAudit, Scope};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::instance_control::no_such_instance;
 use super::node::Node;
 use super::nodes::Nodes;
-use super::replicas::name_of;
+use super::replicas::{name_of, take_back};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::{FailedOver, FailoverOrder, GroupMember, GroupReplica, InstanceState, ReplicationGroup};
-use crate::clients::instance::Primary;
+use crate::clients::instance::{Handover, Primary};
 use crate::engine::Engine;
 
 impl Nodes {
@@ -50,7 +50,11 @@ impl Nodes {
         let replicas: Vec<&Arc<Node>> = self.replicas_of(master).collect();
         let chosen = choose(number, &replicas, order.to)?;
         let is_cut = master.instance().is_replica_cut(&name_of(chosen));
-        let lost = chosen.instance().lose(order.losing)?;
+        let loss = chosen.instance().lose(order.losing)?;
+        self.bring_replicas_up_to_date();
+        if loss.to_take_back > 0 {
+            take_back(chosen, loss.to_take_back)?;
+        }
         chosen.instance().follow_no_one();
         *chosen.part().successor.lock_ignoring_poison() = None;
         let primary = address_of(chosen);
@@ -75,8 +79,73 @@ impl Nodes {
             }
         }
         self.bring_replicas_up_to_date();
-        let done = FailedOver { number: successor, port: member(chosen).port, lost };
+        let done = FailedOver { number: successor, port: member(chosen).port, lost: loss.changes };
         Ok((done, changed.into_iter().map(|node| Arc::clone(node.root())).collect()))
+    }
+
+    /// Masters hand over that were asked to (FAILOVER), if a replica has everything, or their time is over.
+    pub(super) fn hand_over(&self) {
+        for master in self.all() {
+            let instance = master.instance();
+            let Some(Handover { to, until, is_forced }) = instance.handover() else { continue };
+            let target = to.and_then(|(host, port)| self.at(&host, port)).map(|node| node.number());
+            let has_everything = |node: &&Arc<Node>| {
+                let is_wanted = target.is_none_or(|target| node.number() == target);
+                let offset = node.instance().replication_offset();
+                is_wanted && node.instance().is_linked() && offset == instance.replication_offset()
+            };
+            let ready = self.replicas_of(master).find(has_everything).map(|node| node.number());
+            let is_late = until.is_some_and(|until| instance.clock.millis() >= until);
+            let Some(to) = ready.or(target.filter(|_| is_late && is_forced)) else {
+                if is_late && instance.end_handover() {
+                    instance.log.notice("Failover target was never in sync before the timeout; failover is aborted.");
+                }
+                continue;
+            };
+            if instance.end_handover() {
+                let order = FailoverOrder { to: Some(to), ..FailoverOrder::default() };
+                if let Err(error) = self.fail_over(master.number(), order, 0) {
+                    instance.log.warn(format!("FAILOVER failed: {error}"));
+                }
+                self.tell_sentinels();
+            }
+        }
+    }
+
+    /// An instance was reset: its group is as it was at the start.
+    pub(super) fn reset_replication(&self, reset: &Node) {
+        reset.instance().end_handover();
+        let origin = reset.part().origin(reset.number());
+        let Some(origin) = self.get(origin) else { return };
+        let is_of_group = |node: &&Arc<Node>| node.part().origin(node.number()) == origin.number();
+        let replicas = || self.all().iter().filter(is_of_group).filter(|node| node.part().is_first_replica());
+        if replicas().next().is_none() {
+            return self.bring_replicas_up_to_date();
+        }
+        let is_in_place = |node: &Arc<Node>| {
+            node.instance().is_linked() && self.master_of(node).is_some_and(|master| Arc::ptr_eq(master, origin))
+        };
+        if reset.number() == origin.number() && !origin.instance().is_replica() && replicas().all(is_in_place) {
+            // They follow, and get the deletion of all data as any other change.
+            return self.bring_replicas_up_to_date();
+        }
+        for node in self.all().iter().filter(is_of_group) {
+            *node.part().successor.lock_ignoring_poison() = None;
+            node.instance().end_handover();
+            node.instance().heal_links();
+        }
+        origin.instance().follow_no_one();
+        // Fails only while a script runs there.
+        let _ = origin.root().empty();
+        origin.instance().begin_history();
+        let primary = address_of(origin);
+        for replica in replicas() {
+            if replica.instance().primary().as_ref() != Some(&primary) {
+                replica.instance().follow(&primary);
+            }
+            replica.instance().forget_history();
+        }
+        self.bring_replicas_up_to_date();
     }
 
     /// The links of an instance were healed: if another one has taken its place meanwhile, it follows that one.

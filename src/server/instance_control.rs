@@ -130,6 +130,14 @@ impl Fleet for Node {
     fn bring_replicas_up_to_date(&self) {
         if let Ok(nodes) = self.nodes() {
             nodes.bring_replicas_up_to_date();
+            nodes.hand_over();
+        }
+    }
+
+    fn reset_replication(&self) {
+        if let Ok(nodes) = self.nodes() {
+            nodes.reset_replication(self);
+            nodes.tell_sentinels();
         }
     }
 

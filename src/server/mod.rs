@@ -7,6 +7,7 @@
 mod audit;
 mod bind;
 mod bound_address;
+mod bound_servers;
 mod builder;
 mod connection;
 mod explore;
@@ -33,7 +34,7 @@ mod world;
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
 pub use audit::{command_table, journal_of, now_of};
-pub(crate) use builder::BoundServers;
+pub(crate) use bound_servers::BoundServers;
 pub use builder::Builder;
 pub use explore::Exploration;
 pub use guards::{FaultGuard, GateGuard};

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::node::Node;
 use super::nodes::Nodes;
+use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
-use crate::clients::instance::{Instance, Primary, Synced};
+use crate::clients::instance::{Instance, Primary, Rewound, Synced};
 use crate::data::keyspace::Busy;
 
 /// An instance's part in replication.
@@ -124,10 +125,12 @@ fn connect(node: &Node, master: &Node) -> Result<(), Busy> {
                 return Err(busy);
             }
             instance.adopt_history(&history, offset, selected);
+            instance.keep_first_past(snapshot);
             instance.log.notice("MASTER <-> REPLICA sync: Finished with success");
         }
     }
     acknowledge(instance);
+    instance.keep_past();
     Ok(())
 }
 
@@ -143,6 +146,7 @@ fn run_inbox(node: &Node) {
         let (run, rest) = stream.split_at(replayed.bytes);
         instance.pass_on(run, replayed.selected);
         acknowledge(instance);
+        instance.keep_past();
         if !rest.is_empty() {
             link.inbox.put_back(rest);
         }
@@ -150,6 +154,20 @@ fn run_inbox(node: &Node) {
             return;
         }
     }
+}
+
+/// Makes a replica what it was before its last so many changes.
+pub(super) fn take_back(node: &Node, changes: u64) -> Result<(), CommandError> {
+    let instance = node.instance();
+    let _turn = node.part().turn.lock_ignoring_poison();
+    let Some(link) = instance.master_link() else { return Ok(()) };
+    let Rewound { snapshot, selected, log, offset } = instance.before_last(changes)?;
+    let busy = |Busy| CommandError::new(format!("ERR instance {} runs a script", node.number()));
+    node.root().load_from_master(&snapshot).map_err(busy)?;
+    let replayed = node.root().replay(&link.at_replica, selected, &log);
+    let history = instance.identity.replication_id().current;
+    instance.adopt_history(&history, offset, Some(replayed.selected));
+    if replayed.is_held_up { Err(busy(Busy)) } else { Ok(()) }
 }
 
 /// Tells the master how far its replica is.

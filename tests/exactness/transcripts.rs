@@ -170,6 +170,7 @@ alone! {
     redouble_audit
     redouble_clock
     redouble_explore
+    redouble_failover
     redouble_fault
     redouble_gate
     redouble_help

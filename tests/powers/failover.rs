@@ -231,3 +231,81 @@ fn orders_that_cannot_be_carried_out_say_why() {
     let none = "ERR instance 1 has no replica that could take its place";
     assert_eq!(group.ask(1, "REDOUBLE FAILOVER 1").text(), none);
 }
+
+#[test]
+fn the_last_changes_are_lost_although_the_replicas_had_them() {
+    let mut group = Group::start(2);
+    for line in ["SET a 1", "SET b 1", "MULTI", "SET c 1", "INCR n", "EXEC", "SET lock alice NX PX 30000"] {
+        group.ask(1, line);
+    }
+    assert_eq!(group.ask(2, "GET lock"), Frame::bulk("alice"));
+    assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
+    assert_eq!(group.fail_over(1, "LOSING 2", "lost"), integer(2));
+    for instance in [1, 2, 3] {
+        assert_eq!(group.ask(instance, "EXISTS a b c n lock"), integer(2), "instance {instance}");
+    }
+    assert_eq!(group.ask(2, "SET lock bob NX PX 30000"), ok());
+    let refused = "ERR only the last 1 changes of the replica can be taken back";
+    assert_eq!(group.ask(2, "REDOUBLE FAILOVER 2 TO 1 LOSING 5").text(), refused);
+    // What a held link has counts among the last ones, and earlier ones still go.
+    group.ask(2, "REDOUBLE LINK 2 HOLD");
+    for line in ["SET d 1", "SET e 1", "SET f 1"] {
+        group.ask(2, line);
+    }
+    assert_eq!(group.fail_over(2, "TO 3 LOSING 1", "lost"), integer(1));
+    assert_eq!(group.ask(3, "EXISTS d e f"), integer(2));
+}
+
+#[test]
+fn a_reset_at_any_instance_of_a_group_puts_all_of_it_back() {
+    for reset in 1..=3 {
+        let mut group = Group::start(2);
+        group.ask(1, "SET a 1");
+        group.ask(1, "REDOUBLE LINK 1 HOLD");
+        group.ask(1, "SET lock alice");
+        group.fail_over(1, "TO 3", "instance");
+        group.ask(3, "SET lock bob");
+        group.ask(3, "REDOUBLE LINK 3 CUT 2");
+        assert_eq!(group.ask(reset, "REDOUBLE RESET"), ok());
+        for (instance, role) in [(1, "master"), (2, "slave"), (3, "slave")] {
+            assert_eq!(group.field(instance, "replication", "role"), role, "reset at {reset}");
+            assert_eq!(group.ask(instance, "DBSIZE"), integer(0), "instance {instance}, reset at {reset}");
+        }
+        group.ask(1, "SET again 1");
+        assert_eq!((group.ask(2, "GET again"), group.ask(3, "GET again")), (Frame::bulk("1"), Frame::bulk("1")));
+    }
+}
+
+#[test]
+fn a_handover_loses_nothing_and_waits_until_the_replica_has_everything() {
+    let mut group = Group::start(1);
+    group.servers[0].freeze();
+    assert_eq!(group.ask(1, "FAILOVER ABORT").text(), "ERR No failover in progress.");
+    group.ask(1, "SET a 1");
+    assert_eq!(group.ask(1, "FAILOVER"), ok());
+    assert_eq!(group.field(1, "replication", "role"), "slave");
+    assert_eq!(group.field(2, "replication", "role"), "master");
+    group.ask(2, "REDOUBLE LINK 2 HOLD");
+    group.ask(2, "SET b 1");
+    let port = group.port(1);
+    assert_eq!(group.ask(2, &format!("FAILOVER TO 127.0.0.1 {port}")), ok());
+    assert_eq!(group.field(2, "replication", "master_failover_state"), "waiting-for-sync");
+    assert_eq!(group.ask(2, "FAILOVER").text(), "ERR FAILOVER already in progress.");
+    let mut writer = Wire::connect(address(&group.servers[1]));
+    writer.send(&request(&["SET", "c", "1"]));
+    group.wires[1].ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
+    group.ask(2, "REDOUBLE LINK 2 HEAL");
+    assert!(writer.expect().text().starts_with("READONLY"), "the master is another one now");
+    assert_eq!((group.ask(1, "GET b"), group.field(1, "replication", "role")), (Frame::bulk("1"), "master".to_owned()));
+    // A replica that never has everything, and a time-out.
+    group.ask(1, "REDOUBLE LINK 1 HOLD");
+    group.ask(1, "SET d 1");
+    assert_eq!(group.ask(1, "FAILOVER TIMEOUT 1000"), ok());
+    group.servers[0].advance(Duration::from_secs(1));
+    assert_eq!(group.field(1, "replication", "master_failover_state"), "no-failover");
+    assert_eq!(group.ask(1, "SET e 1"), ok(), "it is still the master");
+    let port = group.port(2);
+    assert_eq!(group.ask(1, &format!("FAILOVER TO 127.0.0.1 {port} FORCE TIMEOUT 1000")), ok());
+    group.servers[0].advance(Duration::from_secs(1));
+    assert_eq!((group.ask(2, "SET d 2 NX"), group.ask(2, "EXISTS e")), (ok(), integer(0)));
+}

@@ -48,6 +48,7 @@ impl Instance {
     pub fn follow(&self, primary: &Primary) {
         let Primary { host, port } = primary;
         self.unlink();
+        self.forget_past();
         self.config.assign("replicaof", [host.as_slice(), b" ", port.to_string().as_bytes()].concat());
         self.apply_settings();
         // They go on where they were once this server has a history in common with its master.
@@ -72,6 +73,7 @@ impl Instance {
     pub fn follow_no_one(&self) {
         if self.is_replica() {
             self.unlink();
+            self.forget_past();
             self.config.assign("replicaof", "");
             self.identity.shift_replication_id(self.replication_offset());
             self.close_replicas();

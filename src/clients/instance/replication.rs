@@ -4,7 +4,9 @@
 //! The stream begins with the first replica. It goes on without any, until `repl-backlog-ttl` has passed.
 
 mod follower;
+mod handover;
 mod links;
+mod rewind;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,9 +22,12 @@ use crate::data::seed;
 use crate::powers::Hook;
 use crate::protocol::{Reply, write_request};
 use follower::{Follower, Inbox};
+use handover::PendingHandover;
 use links::{Links, Pending};
 
 pub use follower::Synced;
+pub use handover::Handover;
+pub use rewind::Rewound;
 
 #[derive(Default)]
 pub(super) struct Replication {
@@ -32,6 +37,7 @@ pub(super) struct Replication {
     /// How many clients wait for replicas, or have not noticed yet that they wait no more.
     awaiting: AtomicUsize,
     follower: Follower,
+    handover: PendingHandover,
 }
 
 #[derive(Default)]
@@ -104,6 +110,8 @@ pub struct SyncRequest<'a> {
 pub struct ReplicaState {
     pub address: String,
     pub port: u16,
+    /// It is an instance of this process.
+    pub is_in_process: bool,
     pub acknowledged: u64,
     /// Since when it has acknowledged nothing, in seconds.
     pub lag: Millis,
@@ -617,6 +625,7 @@ impl Instance {
         let replicas = stream.replicas.iter().map(|replica| ReplicaState {
             address: replica.address(),
             port: replica.about.port,
+            is_in_process: replica.inbox.is_some(),
             acknowledged: replica.acknowledged,
             lag: replica.lag(now),
         });

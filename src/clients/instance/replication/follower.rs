@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use super::rewind::{Past, Rewound};
 use super::{Replica, SyncRequest};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
@@ -74,6 +75,7 @@ pub(super) struct Follower {
     down_since: AtomicI64,
     /// What it has is no part of a history: only all data help it.
     has_no_history: AtomicBool,
+    past: Mutex<Past>,
 }
 
 /// The link of a replica to its master in this process.
@@ -90,6 +92,14 @@ impl MasterLink {
     pub fn is_up(&self) -> bool {
         self.at_master.seen().replica.load(Ordering::Relaxed) && !self.at_replica.seen().closing.load(Ordering::Relaxed)
     }
+}
+
+/// The last changes of a master, which its successor is not to have.
+#[derive(Clone, Copy)]
+pub struct Loss {
+    pub changes: u64,
+    /// How many of them the replica has, and has to take back.
+    pub to_take_back: u64,
 }
 
 /// What a replica gets when its link is made.
@@ -238,14 +248,63 @@ impl Instance {
         self.active_hooks.arm(Hook::Replicated);
     }
 
-    /// This replica is about to be promoted: settles which of its master's last changes it has. How many it lacks.
-    pub fn lose(&self, losing: Losing) -> Result<u64, CommandError> {
-        let Losing::Unreplicated = losing else {
-            return Err(CommandError::fixed("ERR LOSING with a number is not available"));
-        };
-        let link = self.master_link();
-        let master = link.as_ref().and_then(|link| link.master.upgrade());
-        Ok(link.zip(master).map_or(0, |(link, master)| master.held_changes(&link.at_master)))
+    /// This replica is about to be promoted: which of its master's last changes it is not to have. What a held link has of
+    /// earlier ones is let go.
+    pub fn lose(&self, losing: Losing) -> Result<Loss, CommandError> {
+        let link = self.master_link().filter(|link| link.is_up());
+        let link = link.and_then(|link| Some((link.master.upgrade()?, link)));
+        let held = link.as_ref().map_or(0, |(master, link)| master.held_changes(&link.at_master));
+        match (losing, link) {
+            (Losing::Unreplicated, _) => Ok(Loss { changes: held, to_take_back: 0 }),
+            (Losing::Last(_), None) => Err(CommandError::fixed(
+                "ERR the link to that replica is down, so the last changes are lost already; leave LOSING out",
+            )),
+            (Losing::Last(changes), Some((master, link))) => {
+                master.let_go(&link.at_master, held.saturating_sub(changes));
+                Ok(Loss { changes, to_take_back: changes.saturating_sub(held) })
+            }
+        }
+    }
+
+    /// What to load and run to be where this replica was before its last so many changes.
+    pub fn before_last(&self, changes: u64) -> Result<Rewound, CommandError> {
+        self.past().before_last(changes)
+    }
+
+    /// Copies all data, for [`before_last`](Self::before_last), if that is due. To be called while nothing is locked.
+    pub fn keep_past(&self) {
+        let past = self.past();
+        let is_due = past.is_empty() || past.is_long();
+        drop(past);
+        if is_due && let Ok(snapshot) = self.snapshot() {
+            let (offset, selected) = (self.replication_offset(), self.selected_by_stream());
+            self.past().add(snapshot, offset, selected);
+        }
+    }
+
+    /// This is what it has.
+    pub fn keep_first_past(&self, snapshot: Vec<u8>) {
+        let (offset, selected) = (self.replication_offset(), self.selected_by_stream());
+        let mut past = self.past();
+        *past = Past::default();
+        past.add(snapshot, offset, selected);
+    }
+
+    pub(in crate::clients::instance) fn forget_past(&self) {
+        *self.past() = Past::default();
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.replication.follower.past.lock_ignoring_poison()
+    }
+
+    /// Lets so many changes go to a replica, however its link is treated.
+    fn let_go(&self, replica: &Client, changes: u64) {
+        let mut stream = self.stream();
+        if let Some(replica) = stream.replicas.iter_mut().find(|other| other.client.id() == replica.id()) {
+            let (bytes, _) = replica.pending.take(Some(changes));
+            replica.send(&bytes);
+        }
     }
 
     /// How many changes the link to a replica holds.
@@ -263,6 +322,7 @@ impl Instance {
     /// A part of the master's stream has run here: those that follow this replica get it, too.
     pub fn pass_on(&self, bytes: &[u8], selected: u32) {
         self.replication.follower.heard_at.store(self.clock.millis().max(1), Ordering::Relaxed);
+        self.past().note(bytes);
         let mut stream = self.stream();
         stream.selected = Some(selected);
         self.send_to_replicas(stream, bytes, true);

@@ -72,7 +72,7 @@ impl Pending {
     }
 
     /// Takes so many changes, with everything in front of them; all there is with `None`. How many there were.
-    fn take(&mut self, most: Option<u64>) -> (Vec<u8>, u64) {
+    pub(super) fn take(&mut self, most: Option<u64>) -> (Vec<u8>, u64) {
         let (mut out, mut changes) = (Vec::new(), 0);
         while most.is_none_or(|most| changes < most)
             && let Some(part) = self.parts.pop_front()
