@@ -123,7 +123,8 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             (section.write)(call, &mut fields);
         }
     }
-    Ok(Reply::Verbatim("txt", fields.text.into_bytes().into()))
+    let text = fields.text.into_bytes();
+    Ok(if is_sentinel { Reply::bulk(text) } else { Reply::Verbatim("txt", text.into()) })
 }
 
 /// The text of the reply.

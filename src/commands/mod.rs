@@ -108,8 +108,8 @@ pub use acl_log::record_denial;
 pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
-pub use sentinel::{of_sentinel, rows_of_sentinel};
 pub use redouble::{reached, so_many_found};
+pub use sentinel::{of_sentinel, rows_of_sentinel};
 pub use stream_read::refuse_block_in_script;
 
 /// The hints since 7.2 of commands that every node of a cluster must get.

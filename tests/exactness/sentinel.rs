@@ -302,7 +302,9 @@ fn a_failover_is_announced_as_real_sentinels_announce_it() {
         let mut replicas = of(&events[0], &|channel| channel == "+slave");
         replicas.sort();
         shown.append(&mut replicas);
-        shown.extend(of(&events[1], &|channel| matches!(channel, "+new-epoch" | "+config-update-from" | "+switch-master")));
+        shown.extend(of(&events[1], &|channel| {
+            matches!(channel, "+new-epoch" | "+config-update-from" | "+switch-master")
+        }));
         shown.push(set.shown(&set.connect(2).ask("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster")));
         shown
     });

@@ -32,8 +32,11 @@ impl Watched {
 
     /// The port of the master, as all Sentinels that run name it.
     fn named(&self) -> u16 {
-        let ports: Vec<u16> =
-            self.sentinels.iter().filter_map(|address| Some(master_of(&mut Wire::try_connect(*address).ok()?))).collect();
+        let ports: Vec<u16> = self
+            .sentinels
+            .iter()
+            .filter_map(|address| Some(master_of(&mut Wire::try_connect(*address).ok()?)))
+            .collect();
         assert!(ports.windows(2).all(|two| two[0] == two[1]), "{ports:?}");
         ports[0]
     }
@@ -136,9 +139,10 @@ fn a_master_that_hangs_is_a_replica_when_it_goes_on() {
     let replica = to_first.ask("SENTINEL REPLICAS mymaster").items()[0].clone();
     assert_eq!((field(&replica, "port"), field(&replica, "flags")), (before.to_string(), "s_down,slave".into()));
     watched.master.unpause();
-    assert_eq!(events_until(&mut listener, "+role-change"), [
-        "+slave", "+sdown", "-sdown", "-role-change", "+convert-to-slave", "+role-change"
-    ]);
+    assert_eq!(
+        events_until(&mut listener, "+role-change"),
+        ["+slave", "+sdown", "-sdown", "-role-change", "+convert-to-slave", "+role-change"]
+    );
     let replica = to_first.ask("SENTINEL REPLICAS mymaster").items()[0].clone();
     assert_eq!((field(&replica, "flags"), field(&replica, "master-link-status")), ("slave".into(), "ok".into()));
     let refused = Wire::connect(address(&watched.master)).ask("SET key value").text();
@@ -186,7 +190,10 @@ fn a_master_that_comes_back_in_time_stays_the_master() {
     watched.master.stop().unwrap();
     watched.master.advance(DOWN_AFTER - Duration::from_secs(1));
     watched.master.start().unwrap();
-    assert_eq!(event(&mut listener), ("+reboot".into(), format!("master mymaster 127.0.0.1 {}", port(&watched.master))));
+    assert_eq!(
+        event(&mut listener),
+        ("+reboot".into(), format!("master mymaster 127.0.0.1 {}", port(&watched.master)))
+    );
     watched.master.advance(DOWN_AFTER * 2);
     assert_eq!(watched.named(), port(&watched.master));
     assert!(!listener.has_reply());

@@ -39,7 +39,9 @@ impl State {
     /// Counts the Sentinels for which a master is down. Returns whether a failover is due.
     fn judge_objectively(&mut self, place: usize, name: &[u8], scene: &Scene, around: &dyn Surroundings) -> bool {
         let Some(master) = self.list[place].masters.get(name) else { return false };
-        let agree = |other: &&Sentinel| other.is_serving() && other.monitors(master).is_some_and(|own| own.down_since.is_some());
+        let agree = |other: &&Sentinel| {
+            other.is_serving() && other.monitors(master).is_some_and(|own| own.down_since.is_some())
+        };
         let agreed = self.list.iter().filter(|other| other.place == place || master.known_peers.contains(&other.place));
         let agreed = agreed.filter(agree).count();
         let sentinel = &mut self.list[place];
@@ -105,11 +107,13 @@ impl State {
             });
             return Err(NO_GOOD_REPLICA);
         };
-        self.tell_of(place, name, replica, around, &[
-            "+selected-slave",
-            "+failover-state-send-slaveof-noone",
-            "+failover-state-wait-promotion",
-        ]);
+        self.tell_of(
+            place,
+            name,
+            replica,
+            around,
+            &["+selected-slave", "+failover-state-send-slaveof-noone", "+failover-state-wait-promotion"],
+        );
         let completion = match around.promote(master, replica) {
             Ok(completion) => completion,
             Err(error) => {
@@ -134,7 +138,13 @@ impl State {
             others.map(|other| other.number).collect()
         });
         for other in others {
-            self.tell_of(place, name, other, around, &["+slave-reconf-sent", "+slave-reconf-inprog", "+slave-reconf-done"]);
+            self.tell_of(
+                place,
+                name,
+                other,
+                around,
+                &["+slave-reconf-sent", "+slave-reconf-inprog", "+slave-reconf-done"],
+            );
         }
         self.tell(place, name, around, |master, naming| vec![("+failover-end", master.describe(naming))]);
         self.announce(place, name, replica, epoch, &scene, around);

@@ -19,8 +19,8 @@ use crate::base::identity::random_digits;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::{CLOSED, Completion, InstanceState, ReplicationGroup};
 
-pub use monitored::{Address, Monitored, Naming, Replica, Role};
 pub use failover::NO_SUCH_MASTER;
+pub use monitored::{Address, Monitored, Naming, Replica, Role};
 pub use watching::{Member, Scene};
 
 /// The name of the first master; the others have their number behind it.

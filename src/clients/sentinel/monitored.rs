@@ -193,10 +193,6 @@ impl Monitored {
     /// Whether a failover could be agreed on.
     pub fn check_quorum(&self) -> Quorum {
         let down = self.peers.values().filter(|peer| peer.down_since.is_some()).count();
-        Quorum {
-            usable: self.sentinels().saturating_sub(down),
-            needed: self.quorum,
-            majority: self.majority(),
-        }
+        Quorum { usable: self.sentinels().saturating_sub(down), needed: self.quorum, majority: self.majority() }
     }
 }

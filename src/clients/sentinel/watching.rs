@@ -141,7 +141,9 @@ impl State {
             let again = again.map(|tried| tried.saturating_add(master.failover_timeout.saturating_mul(2)));
             sooner.map(|since| since.saturating_add(master.down_after)).into_iter().chain(again).min()
         };
-        serving.flat_map(|sentinel| sentinel.masters.values().filter_map(move |master| of_master(sentinel, master))).min()
+        serving
+            .flat_map(|sentinel| sentinel.masters.values().filter_map(move |master| of_master(sentinel, master)))
+            .min()
     }
 }
 
@@ -172,8 +174,7 @@ impl Sentinel {
     fn look_at_servers(&mut self, scene: &Scene) -> Vec<usize> {
         let (name, mut restarted) = (self.client_name(), Vec::new());
         for (number, member) in &scene.members {
-            let contact =
-                self.contacts.entry(*number).or_insert(Contact { state: member.state, silent_since: None });
+            let contact = self.contacts.entry(*number).or_insert(Contact { state: member.state, silent_since: None });
             if contact.state == InstanceState::Stopped && member.state != InstanceState::Stopped {
                 restarted.push(*number);
             }

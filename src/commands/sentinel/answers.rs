@@ -96,7 +96,11 @@ fn describe_master(sentinel: &Sentinel, master: &Monitored, scene: &Scene) -> Re
     ]);
     let host = sentinel.naming().host_of(address);
     let mut entry = Entry::begin(&master.label(), host, address.port, run_id, &flags, &connection);
-    add_down_times(&mut entry, &[("s-down-time", master.down_since), ("o-down-time", master.objectively_down_since)], now);
+    add_down_times(
+        &mut entry,
+        &[("s-down-time", master.down_since), ("o-down-time", master.objectively_down_since)],
+        now,
+    );
     entry.add("down-after-milliseconds", master.down_after);
     // One that was never reached has told nothing.
     entry.add("info-refresh", if master.number.is_some() { connection.silent } else { 0 });
@@ -114,11 +118,7 @@ fn describe_master(sentinel: &Sentinel, master: &Monitored, scene: &Scene) -> Re
 fn describe_replica(sentinel: &Sentinel, master: &Monitored, replica: &Replica, scene: &Scene) -> Reply<'static> {
     let (now, address, naming) = (scene.now, &replica.address, sentinel.naming());
     let (connection, is_connected) = connection(sentinel, Some(replica.number), replica.since, now);
-    let flags = flags(&[
-        (replica.down_since.is_some(), "s_down"),
-        (true, "slave"),
-        (!is_connected, "disconnected"),
-    ]);
+    let flags = flags(&[(replica.down_since.is_some(), "s_down"), (true, "slave"), (!is_connected, "disconnected")]);
     let member = scene.member(replica.number);
     let run_id = member.map_or("", |member| &member.run_id);
     let host = naming.host_of(address);
@@ -239,7 +239,11 @@ fn info_of(member: &Member) -> String {
     let Member { run_id, address, role, offset, .. } = member;
     let state = if member.state == InstanceState::Running { "up" } else { "down" };
     let link = if member.is_linked && state == "up" { "up" } else { "down" };
-    let mut text = format!("# Server\r\nrun_id:{run_id}\r\ntcp_port:{}\r\n\r\n# Replication\r\nrole:{}\r\n", address.port, role.name());
+    let mut text = format!(
+        "# Server\r\nrun_id:{run_id}\r\ntcp_port:{}\r\n\r\n# Replication\r\nrole:{}\r\n",
+        address.port,
+        role.name()
+    );
     if let (Role::Replica, Some(master)) = (role, &member.master) {
         text.push_str(&format!(
             "master_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{link}\r\nslave_repl_offset:{offset}\r\n\

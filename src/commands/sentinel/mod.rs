@@ -21,8 +21,19 @@ use crate::protocol::{Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, Channels, CommandSpec, Flag, Group, Row, Secrets};
 
 /// The commands that a Sentinel has as every server has them.
-const IN_COMMON: &[&str] =
-    &["ACL", "AUTH", "CLIENT", "COMMAND", "HELLO", "INFO", "PING", "PSUBSCRIBE", "PUNSUBSCRIBE", "SUBSCRIBE", "UNSUBSCRIBE"];
+const IN_COMMON: &[&str] = &[
+    "ACL",
+    "AUTH",
+    "CLIENT",
+    "COMMAND",
+    "HELLO",
+    "INFO",
+    "PING",
+    "PSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+];
 
 /// The powers that a test has over a Sentinel: those about clients that it has, too, and those over time and instances.
 const POWERS: &[&str] = &["CLOCK", "FAULT", "GATE", "INSTANCE", "LINK", "FAILOVER", "RESET", "HELP"];
@@ -85,9 +96,13 @@ const SENTINEL: Command = Command::container(
             settings::config,
         ),
         subcommand("FAILOVER", ONE, Arity::Exactly(3), "Fails over, without asking other Sentinels.", fail_over),
-        subcommand("FLUSHCONFIG", "", Arity::Exactly(2), "There is no file to write, so nothing is to be done.", |_, _| {
-            Ok(Reply::OK)
-        }),
+        subcommand(
+            "FLUSHCONFIG",
+            "",
+            Arity::Exactly(2),
+            "There is no file to write, so nothing is to be done.",
+            |_, _| Ok(Reply::OK),
+        ),
         subcommand("GET-MASTER-ADDR-BY-NAME", ONE, Arity::Exactly(3), "Tells where the master is.", master_address),
         subcommand("HELP", "", Arity::Exactly(2), "Explains the subcommands.", |call, _| {
             help(call.table, "SENTINEL", HELP)
@@ -292,8 +307,8 @@ fn monitor(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let quorum = usize::try_from(quorum).unwrap_or(usize::MAX);
     seat(call)?.with(|desk| {
         let resolves = desk.sentinel().options.resolve_hostnames;
-        let address = address(host, resolves)
-            .ok_or(CommandError::fixed("ERR Invalid IP address or hostname specified"))?;
+        let address =
+            address(host, resolves).ok_or(CommandError::fixed("ERR Invalid IP address or hostname specified"))?;
         let port = u16::try_from(port).map_err(|_| CommandError::fixed("ERR Invalid port number."))?;
         let address = Address { port, ..address };
         if desk.sentinel().masters.contains_key(name) {

@@ -33,8 +33,7 @@ pub(super) fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'st
 
 /// Sets an option. Returns it as it is announced.
 fn set_one(master: &mut Monitored, option: &[u8], args: &mut Args<'_>) -> Result<Vec<u8>, CommandError> {
-    let unknown =
-        || CommandError::quoting("ERR Unknown option or number of arguments for SENTINEL SET '", option, "'");
+    let unknown = || CommandError::quoting("ERR Unknown option or number of arguments for SENTINEL SET '", option, "'");
     let name = option.to_ascii_lowercase();
     if name == b"rename-command" {
         let (Some(from), Some(to)) = (args.optional(), args.optional()) else { return Err(unknown()) };
