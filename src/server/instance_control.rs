@@ -137,6 +137,9 @@ impl Fleet for Node {
     fn reset_replication(&self) {
         if let Ok(nodes) = self.nodes() {
             nodes.reset_replication(self);
+            if self.number() == 1 {
+                nodes.reset_sentinels();
+            }
             nodes.tell_sentinels();
         }
     }

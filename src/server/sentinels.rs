@@ -44,6 +44,10 @@ impl SentinelPorts {
         &self.nodes
     }
 
+    fn reachable_addresses(&self) -> Vec<(IpAddr, u16)> {
+        self.addresses().iter().map(|address| (reachable(*address), address.port())).collect()
+    }
+
     /// Where clients find them.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.iter().filter_map(|node| node.main_address()).collect()
@@ -53,12 +57,29 @@ impl SentinelPorts {
 impl Nodes {
     /// Has the Sentinels monitor the masters that there are.
     pub(super) fn begin_monitoring(self: &Arc<Self>) {
-        let (Some(sentinels), Some(first)) = (self.sentinels(), self.first()) else { return };
-        let down_after = first.instance().config.number("sentinel-down-after-milliseconds");
-        let addresses: Vec<_> =
-            sentinels.addresses().iter().map(|address| (reachable(*address), address.port())).collect();
+        let Some(sentinels) = self.sentinels() else { return };
         let surroundings: Weak<dyn Surroundings> = Arc::<Self>::downgrade(self);
-        sentinels.all.begin(surroundings, &addresses, down_after);
+        sentinels.all.begin(surroundings, &sentinels.reachable_addresses(), self.down_after());
+    }
+
+    fn down_after(&self) -> Millis {
+        self.first().map_or(0, |first| first.instance().config.number("sentinel-down-after-milliseconds"))
+    }
+
+    /// The first instance was reset: the Sentinels are as they were at the start.
+    pub(super) fn reset_sentinels(&self) {
+        let Some(sentinels) = self.sentinels() else { return };
+        for node in &sentinels.nodes {
+            node.instance().clear_faults();
+            node.instance().clear_gates();
+            node.instance().reset_settings();
+            if !node.is_serving()
+                && let Err(error) = node.start(false)
+            {
+                node.instance().log.warn(format!("A Sentinel cannot be started again: {error}"));
+            }
+        }
+        sentinels.all.restore(&sentinels.reachable_addresses(), self.down_after());
     }
 
     /// Lets the Sentinels see that an instance is in another state, or has another part.
@@ -73,6 +94,10 @@ impl Nodes {
         let Some(sentinels) = self.sentinels() else { return };
         loop {
             let due = sentinels.next_alarm().await;
+            if due.is_early() {
+                // A reset ends all waits. What is to be waited for after that is known then.
+                continue;
+            }
             sentinels.all.refresh();
             for completion in sentinels.all.take_completions() {
                 // It fails only while the process ends.

@@ -278,6 +278,23 @@ fn a_client_of_the_redis_crate_writes_to_the_new_master() {
 }
 
 #[test]
+fn a_reset_brings_back_the_master_and_the_sentinels_of_the_start() {
+    let watched = Watched::start(1);
+    let before = watched.named();
+    let mut first = watched.sentinel(0);
+    assert_eq!(first.ask("SENTINEL FAILOVER mymaster"), ok());
+    assert_eq!(first.ask("SENTINEL MONITOR other 127.0.0.1 1 1"), ok());
+    let mut stopped = watched.sentinel(1);
+    stopped.send(b"SHUTDOWN\r\n");
+    assert!(stopped.is_closed());
+    assert_eq!(first.ask("REDOUBLE INSTANCE PAUSE 2"), ok());
+    assert_eq!(first.ask("REDOUBLE RESET"), ok());
+    assert_eq!(watched.named(), before);
+    assert_eq!(first.ask("ROLE").items()[1].items(), [Frame::bulk("mymaster")]);
+    assert_eq!(field(&watched.sentinel(1).ask("SENTINEL MASTER mymaster"), "config-epoch"), "0");
+}
+
+#[test]
 fn a_password_of_the_sentinels_is_not_that_of_the_servers() {
     let server = start(Server::builder().password("data").sentinels(1));
     let mut sentinel = Wire::connect(server.sentinels()[0]);

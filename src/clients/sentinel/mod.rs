@@ -111,6 +111,19 @@ pub struct Options {
 }
 
 impl Sentinel {
+    fn new(place: usize, id: String, address: Address) -> Self {
+        Self {
+            place,
+            id,
+            address,
+            stopped_since: None,
+            epoch: 0,
+            masters: BTreeMap::new(),
+            options: Options::default(),
+            contacts: BTreeMap::new(),
+        }
+    }
+
     /// The name of its connections to the servers, for what cuts clients off by name.
     fn client_name(&self) -> String {
         format!("sentinel-{}-cmd", &self.id[..8])
@@ -141,31 +154,28 @@ impl Sentinels {
     pub fn add(self: &Arc<Self>) -> SentinelSeat {
         let mut state = self.state();
         let place = state.list.len();
-        state.list.push(Sentinel {
-            place,
-            id: random_digits(40),
-            address: Address::default(),
-            stopped_since: None,
-            epoch: 0,
-            masters: BTreeMap::new(),
-            options: Options::default(),
-            contacts: BTreeMap::new(),
-        });
+        state.list.push(Sentinel::new(place, random_digits(40), Address::default()));
         SentinelSeat { all: Arc::clone(self), place }
     }
 
     /// Begins to monitor the masters that there are. `addresses` are those of the Sentinels.
     pub fn begin(&self, surroundings: Weak<dyn Surroundings>, addresses: &[(IpAddr, u16)], down_after: Millis) {
         let _ = self.surroundings.set(surroundings);
+        self.restore(addresses, down_after);
+    }
+
+    /// Knows what it knew at the start, and nothing else.
+    pub fn restore(&self, addresses: &[(IpAddr, u16)], down_after: Millis) {
         let Some(around) = self.surroundings() else { return };
         let scene = Scene::of(&*around);
         let mut state = self.state();
         let quorum = state.list.len() / 2 + 1;
         for (sentinel, (host, port)) in state.list.iter_mut().zip(addresses) {
-            sentinel.address = Address::of(*host, *port);
+            let (place, id) = (sentinel.place, std::mem::take(&mut sentinel.id));
+            *sentinel = Sentinel::new(place, id, Address::of(*host, *port));
         }
         for place in 0..state.list.len() {
-            for (number, group) in (1..).zip(scene.groups()) {
+            for (number, group) in (1..).zip(scene.groups_by_origin()) {
                 let name = if number == 1 { SERVICE.to_owned() } else { format!("{SERVICE}{number}") };
                 let mut master = Monitored::new(name.as_bytes(), scene.address(&group.master), quorum, scene.now);
                 master.origin = Some(group.origin);

@@ -1,6 +1,6 @@
 //! What Sentinels notice: who is silent, who is back, who has another part than before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::monitored::{Address, Monitored, Naming, Replica, Role};
@@ -59,8 +59,10 @@ impl Scene {
         Self { now: around.now(), groups, members, cuts: around.cuts().into_iter().collect(), host }
     }
 
-    pub fn groups(&self) -> &[ReplicationGroup] {
-        &self.groups
+    /// The groups in the order of the instances that were masters at the start.
+    pub(super) fn groups_by_origin(&self) -> impl Iterator<Item = &ReplicationGroup> {
+        let origins: BTreeSet<usize> = self.groups.iter().map(|group| group.origin).collect();
+        origins.into_iter().filter_map(|origin| self.group(origin))
     }
 
     /// The group that has this origin, without a former master that is cut off from it.
