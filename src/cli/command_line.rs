@@ -123,10 +123,7 @@ fn parse_server(arguments: &[OsString]) -> Invocation {
         Some(b"--check-system") => return Invocation::Refused(NO_SYSTEM_CHECK.to_owned()),
         _ => {}
     }
-    match ConfigSources::parse(arguments) {
-        Ok(sources) => Invocation::Serve(sources),
-        Err(reason) => Invocation::Refused(reason.to_owned()),
-    }
+    Invocation::Serve(ConfigSources::parse(arguments))
 }
 
 /// Codes of findings, or journals with the key that is to be explained.

@@ -22,11 +22,12 @@ pub(super) struct ConfigSources {
     pub flag_lines: Vec<u8>,
 }
 
-const NO_SENTINEL: &str = "redouble has no sentinel mode.";
+/// So many Sentinels, if nothing else is said.
+const SENTINELS: &[u8] = b"3";
 
 impl ConfigSources {
-    /// Reads the arguments of a server. The error is about a mode of `redis-server` that this program does not have.
-    pub fn parse(arguments: &[OsString]) -> Result<Self, &'static str> {
+    /// Reads the arguments of a server.
+    pub fn parse(arguments: &[OsString]) -> Self {
         let mut sources = Self::default();
         let mut rest = arguments;
         if let [file, others @ ..] = rest
@@ -44,14 +45,14 @@ impl ConfigSources {
             } else if let Some(directive) = text.strip_prefix(b"--")
                 && !expects_value
             {
-                if text.eq_ignore_ascii_case(b"--sentinel") {
-                    return Err(NO_SENTINEL);
-                }
                 sources.push_flag(directive);
                 expects_value = takes_next_argument(argument, next);
                 if is_save(text) && !expects_value {
                     // Programs that generate an empty list of snapshots leave the value out.
                     sources.flag_lines.extend_from_slice(b"\"\"");
+                }
+                if is_sentinel(text) && !expects_value {
+                    sources.flag_lines.extend_from_slice(SENTINELS);
                 }
                 if is_persist(text) && !expects_value {
                     sources.flag_lines.extend_from_slice(b"yes");
@@ -61,7 +62,7 @@ impl ConfigSources {
                 expects_value = false;
             }
         }
-        Ok(sources)
+        sources
     }
 
     /// Begins a line with a flag, which is given without its dashes.
@@ -71,11 +72,15 @@ impl ConfigSources {
             lines.push(b'\n');
         }
         if let Some((name, value)) = name_and_value(flag) {
-            lines.extend_from_slice(name);
+            lines.extend_from_slice(if name.eq_ignore_ascii_case(b"sentinel") { b"sentinels" } else { name });
             lines.push(b' ');
             return self.push_value(value);
         }
-        lines.extend_from_slice(if flag.eq_ignore_ascii_case(b"no-control") { b"control no" } else { flag });
+        lines.extend_from_slice(match flag.to_ascii_lowercase().as_slice() {
+            b"no-control" => b"control no",
+            b"sentinel" => b"sentinels",
+            _ => flag,
+        });
         lines.push(b' ');
     }
 
@@ -92,6 +97,7 @@ pub(super) fn takes_next_argument(flag: &OsStr, next: Option<&OsString>) -> bool
     let has_value = text.strip_prefix(b"--").is_some_and(|directive| name_and_value(directive).is_some())
         || text.eq_ignore_ascii_case(b"--no-control")
         || is_save(text) && is_followed_by_flag
+        || is_sentinel(text) && !next.is_some_and(is_number)
         || is_persist(text) && next.is_none_or(|next| next != "yes" && next != "no");
     !has_value && split_line(text).is_some_and(|words| words.len() == 1)
 }
@@ -116,6 +122,14 @@ fn is_save(flag: &[u8]) -> bool {
     flag.eq_ignore_ascii_case(b"--save")
 }
 
+fn is_sentinel(flag: &[u8]) -> bool {
+    flag.eq_ignore_ascii_case(b"--sentinel")
+}
+
+fn is_number(argument: &OsString) -> bool {
+    argument.as_bytes().iter().all(u8::is_ascii_digit)
+}
+
 fn is_persist(flag: &[u8]) -> bool {
     flag.eq_ignore_ascii_case(b"--persist")
 }
@@ -125,7 +139,7 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> ConfigSources {
-        ConfigSources::parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>()).unwrap()
+        ConfigSources::parse(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     fn lines(arguments: &[&str]) -> String {
@@ -140,6 +154,14 @@ mod tests {
     #[test]
     fn the_test_powers_are_switched_off_by_one_word() {
         assert_eq!(lines(&["--no-control", "--port", "1"]), "control no \nport \"1\" ");
+    }
+
+    #[test]
+    fn sentinels_are_three_unless_a_number_is_said() {
+        assert_eq!(lines(&["--sentinel", "--port", "1"]), "sentinels 3\nport \"1\" ");
+        assert_eq!(lines(&["--port", "1", "--sentinel"]), "port \"1\" \nsentinels 3");
+        assert_eq!(lines(&["--sentinel", "5"]), "sentinels \"5\" ");
+        assert_eq!(lines(&["--sentinel=1"]), "sentinels \"1\" ");
     }
 
     #[test]

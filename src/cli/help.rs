@@ -34,6 +34,9 @@ Most used:
                         free ones; the port file lists them, one per line
   --replicas N          so many replicas of each server, on the ports behind those of the
                         servers (REDOUBLE LINK, REDOUBLE FAILOVER)
+  --sentinel [N]        N Sentinels, 3 by default, for the masters mymaster, mymaster2, ...,
+                        on ports in a row from 20000 above --port on, or free ones, which
+                        the log names
   --tls-self-signed DIR serves TLS with throw-away certificates, made in DIR if there are
                         none; with --port 0, nothing else is served
   --tls-port N          serves TLS there, with --tls-cert-file, --tls-key-file,
@@ -88,8 +91,8 @@ environment:
                         with TLS: its URL, and the files that a client needs
   REDIS_CLUSTER_NODES   with --upstream-cluster: its nodes, host:port with commas between
   REDIS_SENTINELS, REDIS_SENTINEL_SERVICE
-                        with --upstream-sentinel: the Sentinels, in the same way, and the
-                        name of the master; REDIS_URL is the master's
+                        with --sentinel or --upstream-sentinel: the Sentinels, in the
+                        same way, and the name of the master; REDIS_URL is the master's
 
 The command has this program's input and output, and gets the signals that this program
 gets. The status is the command's: 128 and the number of the signal that has ended it; 127

@@ -284,6 +284,7 @@ fn log_ready(running: &BoundServers, profile: &Profile, asked: &Ports, log: &Log
     if asked.tls == 0 || tls_addresses.len() > 1 {
         tls_addresses.iter().for_each(|address| log.notice(format!("Listening on {address} for TLS")));
     }
+    running.sentinels().iter().for_each(|address| log.notice(format!("Listening on {address} as a Sentinel")));
     if let Some(address) = tls_addresses.first() {
         log_tls_client(&running.instance().config, *address, log);
     }

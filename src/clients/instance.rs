@@ -40,6 +40,7 @@ use crate::clients::identification::Identification;
 use crate::clients::latency::LatencyMonitor;
 use crate::clients::pubsub::PubSub;
 use crate::clients::rates::Rates;
+use crate::clients::sentinel::SentinelSeat;
 use crate::clients::session::Clients;
 use crate::clients::slow_log::CommandLog;
 use crate::clients::stats::{ErrorOverflow, Stats};
@@ -48,6 +49,7 @@ use crate::data::keyspace::Keyspace;
 use crate::insight::audit::LiveAudit;
 use crate::powers::{ActiveHooks, Control};
 use crate::script::Scripts;
+use crate::spec::Table;
 use debug_sleep::DebugSleep;
 use debug_switches::DebugSwitches;
 pub use journal::LONGEST_MARK;
@@ -90,6 +92,8 @@ pub struct Instance {
     pub clock: Arc<Clock>,
     pub config: Config,
     pub profile: Profile,
+    /// What this server is among the Sentinels of the process, if it is one.
+    pub sentinel: Option<SentinelSeat>,
     /// The real server that has the data, if one has.
     pub upstream: Option<UpstreamInfo>,
     pub keyspace: Keyspace,
@@ -160,6 +164,7 @@ impl Instance {
             clock,
             config,
             profile,
+            sentinel: None,
             upstream: None,
             keyspace,
             scripts: Scripts::new(profile),
@@ -224,6 +229,18 @@ impl Instance {
         }
         space.reset_journal(space.audit.judge(space.number));
         space
+    }
+
+    /// A Sentinel of the process, which goes by the clock of this server. It has settings and users of its own.
+    pub fn new_sentinel(&self, seat: SentinelSeat, number: u16, table: &Table) -> Self {
+        let keyspace = Keyspace::small(1, &self.clock);
+        let sentinel = self.with_same_settings(Arc::clone(&self.clock), keyspace);
+        let of_data = ["appendonly", "maxmemory", "replicaof", "notify-keyspace-events", "journal", "audit", "persist"];
+        of_data.iter().for_each(|name| sentinel.config.forget(name));
+        sentinel.config.assign("requirepass", self.config.value("sentinel-requirepass"));
+        let sentinel = Self { sentinel: Some(seat), number, acl: Acl::new(table), ..sentinel };
+        sentinel.apply_settings();
+        sentinel
     }
 
     fn with_same_settings(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {

@@ -15,6 +15,7 @@ pub mod instance;
 pub mod latency;
 pub mod pubsub;
 pub mod rates;
+pub mod sentinel;
 pub mod session;
 pub mod slow_log;
 pub mod stats;

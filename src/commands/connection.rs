@@ -166,15 +166,19 @@ fn hello(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         Family::Redis => "redis",
         Family::Valkey => "valkey",
     };
-    Ok(Reply::Map(vec![
+    let is_sentinel = call.server.sentinel.is_some();
+    let role = if call.server.is_replica() { "replica" } else { "master" };
+    let role = (!is_sentinel).then(|| (Reply::text("role"), Reply::text(role)));
+    let mut fields = vec![
         (Reply::text("server"), Reply::text(server)),
         (Reply::text("version"), Reply::text(args.profile().version().to_string())),
         (Reply::text("proto"), Reply::Integer(if call.session.protocol == Protocol::Resp3 { 3 } else { 2 })),
         (Reply::text("id"), Reply::Integer(call.session.client.id() as i64)),
-        (Reply::text("mode"), Reply::text("standalone")),
-        (Reply::text("role"), Reply::text(if call.server.is_replica() { "replica" } else { "master" })),
-        (Reply::text("modules"), modules(args.profile())),
-    ]))
+        (Reply::text("mode"), Reply::text(if is_sentinel { "sentinel" } else { "standalone" })),
+    ];
+    fields.extend(role);
+    fields.push((Reply::text("modules"), modules(args.profile())));
+    Ok(Reply::Map(fields))
 }
 
 /// The loaded modules, as HELLO and MODULE LIST describe them. In Valkey, the engine of scripts is one.

@@ -10,6 +10,7 @@ mod stats;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
+use super::sentinel::info_lines;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
@@ -78,6 +79,7 @@ const SECTIONS: &[Section] = &[
         since: Since::redis(7, 0, 0),
         ..section("Latencystats", &["latencystats"], stats::latencies)
     },
+    section("Sentinel", &["sentinel"], sentinel),
     section("Cluster", &["cluster"], |_, fields| fields.add("cluster_enabled", 0)),
     Section { shown: Shown::InAll, since: VALKEY_9_1, ..section("Cluster Info", &["cluster_info"], |_, _| {}) },
     Section {
@@ -88,6 +90,9 @@ const SECTIONS: &[Section] = &[
     section("Keyspace", &["keyspace"], keyspace),
     Section { shown: Shown::Asked, ..section("Redouble", &["redouble"], redouble) },
 ];
+
+/// The sections that a Sentinel has in common with other servers.
+const OF_SENTINEL: &[&str] = &["Server", "Clients", "Stats", "CPU"];
 
 /// What came to Valkey with a release that is not known; the one that was asked has it.
 const VALKEY_9_1: Since = Since::valkey(9, 1, 0);
@@ -102,7 +107,12 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let all = asked("everything") || asked("all");
     let default = args.is_empty() || asked("default");
     let mut fields = Fields { text: String::with_capacity(8192), micros: call.micros(), profile: *args.profile() };
-    for section in SECTIONS.iter().filter(|section| args.profile().has(section.since)) {
+    let is_sentinel = call.server.sentinel.is_some();
+    let has = |section: &&Section| match section.title {
+        "Sentinel" => is_sentinel,
+        title => !is_sentinel || OF_SENTINEL.contains(&title),
+    };
+    for section in SECTIONS.iter().filter(|section| args.profile().has(section.since)).filter(has) {
         let is_shown = match section.shown {
             Shown::Always => all || default,
             Shown::InAll => all,
@@ -113,7 +123,8 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             (section.write)(call, &mut fields);
         }
     }
-    Ok(Reply::Verbatim("txt", fields.text.into_bytes().into()))
+    let text = fields.text.into_bytes();
+    Ok(if is_sentinel { Reply::bulk(text) } else { Reply::Verbatim("txt", text.into()) })
 }
 
 /// The text of the reply.
@@ -309,6 +320,13 @@ fn replica(call: &Call<'_>, primary: &Primary, fields: &mut Fields) {
     fields.add("slave_priority", config.text("replica-priority"));
     fields.add("slave_read_only", u8::from(config.is_on("replica-read-only")));
     fields.add("replica_announced", u8::from(config.is_on("replica-announced")));
+}
+
+fn sentinel(call: &Call<'_>, fields: &mut Fields) {
+    // It fails only while the process ends.
+    for (name, value) in info_lines(call).unwrap_or_default() {
+        fields.add(&name, value);
+    }
 }
 
 /// What no Redis has: only shown when it is asked for.

@@ -69,6 +69,7 @@ mod scan;
 mod scan_elements;
 mod scan_options;
 mod scripting;
+mod sentinel;
 mod server;
 mod set;
 mod set_algebra;
@@ -108,6 +109,7 @@ pub use blocking::{BlockForKeys, BlockingResult, ReadyKey, ReplyOrBlock};
 pub use call::Call;
 pub use handler::{Command, CommandResult, Handler, Handlers, rows};
 pub use redouble::{reached, so_many_found};
+pub use sentinel::{of_sentinel, rows_of_sentinel};
 pub use stream_read::refuse_block_in_script;
 
 /// The hints since 7.2 of commands that every node of a cluster must get.

@@ -50,6 +50,10 @@ impl Engine {
     /// Starts a clock move if auto-advance is on and every client is blocked.
     #[cold]
     pub fn maybe_auto_advance(self: &Arc<Self>) {
+        if let Some(owner) = &self.clock_owner {
+            // Time is a matter of the clients there.
+            return owner.maybe_auto_advance();
+        }
         if !self.instance.clock.is_auto() || self.next_deadline().is_none() {
             return;
         }

@@ -90,6 +90,8 @@ pub struct Engine {
     /// Serializes control jobs.
     control_jobs: tokio::sync::Mutex<()>,
     auto_advance: auto::AutoAdvance,
+    /// The server whose clock this one goes by, if it has none of its own.
+    clock_owner: Option<Arc<Engine>>,
     replay: replay::Replay,
 }
 
@@ -108,8 +110,14 @@ impl Engine {
             handlers,
             control_jobs: tokio::sync::Mutex::default(),
             auto_advance: auto::AutoAdvance::default(),
+            clock_owner: None,
             replay: replay::Replay::default(),
         }
+    }
+
+    /// The same, by the clock of another server: whoever moves it does so there.
+    pub fn by_clock_of(self, owner: &Arc<Self>) -> Self {
+        Self { clock_owner: Some(Arc::clone(owner)), ..self }
     }
 
     /// The same, in front of a real server that has the data.

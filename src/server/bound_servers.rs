@@ -57,6 +57,11 @@ impl BoundServers {
         self.each(|node| node.addresses().first().copied(), |member| member.addresses().first().copied())
     }
 
+    /// Where the Sentinels listen.
+    pub(crate) fn sentinels(&self) -> Vec<SocketAddr> {
+        self.nodes.sentinels().map_or_else(Vec::new, |sentinels| sentinels.addresses())
+    }
+
     /// The TCP port of each instance or node, that for TLS if there is no other; 0 for one without TCP.
     pub(crate) fn ports(&self) -> Vec<u16> {
         let port = |address: Option<SocketAddr>| Some(address.map_or(0, |address| address.port()));
@@ -86,7 +91,7 @@ impl BoundServers {
             // Redis logs this as a warning before 7.2, and as a notice since.
             let level = if instance.profile.since_redis(7, 2) { Level::Notice } else { Level::Warning };
             instance.log.write(level, "User requested shutdown...");
-            nodes.all().iter().for_each(|node| node.release_ports());
+            nodes.servers().for_each(|node| node.release_ports());
             drain(&nodes).await;
         });
         drop(others);
@@ -118,10 +123,10 @@ async fn drain(nodes: &Nodes) {
     const STEP: Duration = Duration::from_millis(1);
     const STEPS: usize = 500;
     for _ in 0..STEPS {
-        nodes.all().iter().for_each(|node| node.close_when_idle());
+        nodes.servers().for_each(|node| node.close_when_idle());
         // This thread's connections run before the first check, so most servers end without waiting.
         tokio::task::yield_now().await;
-        if nodes.all().iter().all(|node| node.connected() == 0) {
+        if nodes.servers().all(|node| node.connected() == 0) {
             break;
         }
         Clock::sleep(STEP).await;
@@ -136,7 +141,7 @@ async fn cron(nodes: Arc<Nodes>) {
     let mut period = Node::PERIOD;
     for round in (0..EMPTY_SPACES_TOO).cycle() {
         Clock::sleep(period.max(LEAST)).await;
-        let shortest = nodes.all().iter().map(|node| node.cron(round == 0)).min();
+        let shortest = nodes.servers().map(|node| node.cron(round == 0)).min();
         period = shortest.unwrap_or(Node::PERIOD);
     }
 }

@@ -15,6 +15,7 @@ use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
+use super::sentinels::{Listening, open_sentinels};
 use super::upstream::{
     DeploymentFront, DeploymentSettings, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
 };
@@ -338,6 +339,13 @@ impl Builder {
         self
     }
 
+    /// So many Sentinels, 1 to 9, that monitor the instances: each has a port of its own. The master is `mymaster`, that of
+    /// the second instance `mymaster2`, and so on. See [`Server::sentinels`].
+    pub fn sentinels(self, sentinels: usize) -> Self {
+        self.config.assign("sentinels", sentinels.to_string());
+        self
+    }
+
     /// The number of replicas of each instance. They are instances themselves: their numbers and ports are behind those of all
     /// masters, first those of the first one's replicas. Together there are at most 64. Default: 0. See
     /// [`Server::replicas`](crate::Server::replicas).
@@ -541,12 +549,21 @@ impl Builder {
             }
             // The journal excludes loaded data.
             node.root().instance.reset_journal(Judgement::default());
+            main.spawn(Arc::clone(&node.instance().clock).run_alarms());
             nodes.push(node);
         }
-        let nodes = Nodes::new(nodes);
-        nodes.all().iter().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
+        let with_tls = self.port.is_none() && tls_port.is_some();
+        let listening = Listening { hosts: &self.bind, port: self.port.or(tls_port), with_tls, backlog };
+        let sentinels = match nodes.first() {
+            Some(first) => open_sentinels(first, nodes.len(), &listening, &workers, main.handle())?,
+            None => None,
+        };
+        let nodes = Nodes::new(nodes, sentinels);
+        nodes.servers().try_for_each(|node| node.open().and_then(|()| node.open_deployment()))?;
         nodes.call_links();
         nodes.bring_replicas_up_to_date();
+        nodes.begin_monitoring();
+        main.spawn(Arc::clone(&nodes).watch_as_sentinels());
         for front in nodes.all().iter().filter_map(|node| node.deployment()) {
             main.spawn(Arc::clone(front).keep_looking());
         }

@@ -107,6 +107,7 @@ impl Nodes {
                 if let Err(error) = self.fail_over(master.number(), order, 0) {
                     instance.log.warn(format!("FAILOVER failed: {error}"));
                 }
+                self.tell_sentinels();
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::base::clock::Millis;
 use crate::base::error::Error;
 use crate::clients::fleet::{CLOSED, FailoverOrder, Fleet, LONGEST_NAME, LinkOrder, Losing};
 use crate::clients::instance::Instance;
+use crate::clients::sentinel::SERVICE;
 use crate::engine::Engine;
 
 /// A running server. Dropping it stops the server and frees its port.
@@ -102,7 +103,25 @@ impl Server {
 
     /// Where clients find the deployment behind the server, if there is one.
     pub(crate) fn entrances(&self) -> Option<Entrances> {
-        self.world.node.deployment().map(|front| front.entrances())
+        if let Some(front) = self.world.node.deployment() {
+            return Some(front.entrances());
+        }
+        let sentinels = self.sentinels();
+        (!sentinels.is_empty()).then(|| Entrances::Sentinels(sentinels, SERVICE.to_owned()))
+    }
+
+    /// Where the Sentinels of the process listen; empty without [`Builder::sentinels`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redouble::Error> {
+    /// let server = redouble::Server::builder().sentinels(3).spawn()?;
+    /// println!("{:?} know where mymaster is", server.sentinels());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sentinels(&self) -> Vec<SocketAddr> {
+        let nodes = self.world.node.nodes();
+        nodes.iter().filter_map(|nodes| nodes.sentinels()).flat_map(|sentinels| sentinels.addresses()).collect()
     }
 
     /// A space: an isolated world on the same port, with its own keys, clock, scripts, messages and users. It is
@@ -207,6 +226,7 @@ impl Server {
     fn replace(&self, order: FailoverOrder) -> Result<Self, Error> {
         let nodes = self.world.node.nodes().map_err(refused)?;
         let (done, changed) = nodes.fail_over(self.world.node.number(), order, 0).map_err(refused)?;
+        nodes.tell_sentinels();
         settle(&changed);
         let node = nodes.get(done.number).ok_or_else(|| refused(CLOSED))?;
         Ok(self.beside(node))

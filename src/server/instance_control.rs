@@ -112,6 +112,7 @@ impl Fleet for Node {
         if order == LinkOrder::Heal {
             nodes.heal_roles(node);
             nodes.call_links();
+            nodes.tell_sentinels();
         }
         Ok(done)
     }
@@ -136,6 +137,10 @@ impl Fleet for Node {
     fn reset_replication(&self) {
         if let Ok(nodes) = self.nodes() {
             nodes.reset_replication(self);
+            if self.number() == 1 {
+                nodes.reset_sentinels();
+            }
+            nodes.tell_sentinels();
         }
     }
 
@@ -149,7 +154,9 @@ impl Fleet for Node {
         order: FailoverOrder,
         by: u64,
     ) -> Result<(FailedOver, Completion), CommandError> {
-        let (done, changed) = self.nodes()?.fail_over(number, order, by)?;
+        let nodes = self.nodes()?;
+        let (done, changed) = nodes.fail_over(number, order, by)?;
+        nodes.tell_sentinels();
         Ok((done, settled(changed)))
     }
 
@@ -204,7 +211,7 @@ impl Node {
 
     /// Refuses connections, and closes all clients except `except`, as if the process had ended.
     pub(super) fn stop(&self, except: Option<u64>) -> Result<(), CommandError> {
-        let _turn = self.lock_lifecycle();
+        let turn = self.lock_lifecycle();
         if !self.is_serving() {
             return Err(wrong_state(self.number(), "is stopped already"));
         }
@@ -212,13 +219,15 @@ impl Node {
         self.instance().unlink();
         self.instance().close_replicas();
         // A restarted instance is not paused. No command is left that could be released.
-        self.resume();
+        self.end_pause();
+        drop(turn);
+        self.tell_sentinels();
         Ok(())
     }
 
     /// Serves again on the same port, with its data or empty.
     pub(super) fn start(self: &Arc<Self>, empty: bool) -> Result<(), CommandError> {
-        let _turn = self.lock_lifecycle();
+        let turn = self.lock_lifecycle();
         if self.is_serving() {
             return Err(wrong_state(self.number(), "is running; REDOUBLE INSTANCE STOP comes first"));
         }
@@ -232,10 +241,26 @@ impl Node {
         }
         self.worlds().iter().for_each(|engine| engine.record_start(empty));
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))?;
+        drop(turn);
         if let Ok(nodes) = self.nodes() {
             nodes.call_links();
         }
+        self.tell_sentinels();
         Ok(())
+    }
+
+    /// Globs of the client names that the instance is cut off from.
+    pub(super) fn cuts(&self) -> Vec<Vec<u8>> {
+        let rules = self.instance().control.faults.all();
+        let names = rules.iter().filter_map(|rule| rule.fault.name.strip_prefix(CUT));
+        names.map(|glob| glob.as_bytes().to_vec()).collect()
+    }
+
+    /// Lets the Sentinels of the process see how the instance is now.
+    fn tell_sentinels(&self) {
+        if let Ok(nodes) = self.nodes() {
+            nodes.tell_sentinels();
+        }
     }
 
     fn is_paused(&self) -> bool {
@@ -251,11 +276,19 @@ impl Node {
                 self.instance().set_answering(false);
                 self.arm(&Fault::new(PAUSE, Verdict::Pause))
             }
-        }
+        }?;
+        self.tell_sentinels();
+        Ok(())
     }
 
     /// Ends the pause. Returns the worlds in which commands were released.
     pub(super) fn resume(&self) -> Vec<Arc<Engine>> {
+        let worlds = self.end_pause();
+        self.tell_sentinels();
+        worlds
+    }
+
+    fn end_pause(&self) -> Vec<Arc<Engine>> {
         self.instance().set_answering(true);
         self.disarm(|name| name == PAUSE)
     }
@@ -271,14 +304,21 @@ impl Node {
         }
         let mut fault = Fault::new(cut_of(client), Verdict::Hang);
         fault.pattern = Pattern::any().client(ClientSelector::Name(client.to_vec()));
-        self.arm(&fault)
+        self.arm(&fault)?;
+        self.tell_sentinels();
+        Ok(())
     }
 
     /// Ends the cut of this name, or all cuts. Returns the worlds in which commands were released.
     pub(super) fn heal(&self, client: Option<&[u8]>) -> Result<Vec<Arc<Engine>>, CommandError> {
-        let Some(client) = client else { return Ok(self.disarm(|name| name.starts_with(CUT))) };
+        let Some(client) = client else {
+            let worlds = self.disarm(|name| name.starts_with(CUT));
+            self.tell_sentinels();
+            return Ok(worlds);
+        };
         let name = cut_of(client);
         let worlds = self.disarm(|other| other == name);
+        self.tell_sentinels();
         if worlds.is_empty() {
             let before = format!("ERR instance {} is not cut off from '", self.number());
             return Err(CommandError::quoting(&before, client, "'"));
@@ -336,7 +376,7 @@ fn cut_of(client: &[u8]) -> String {
 }
 
 /// Waits until the released commands in some worlds have ended or are blocked again.
-fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
+pub(super) fn settled(worlds: Vec<Arc<Engine>>) -> Completion {
     Box::pin(async move {
         for engine in worlds {
             engine.run_control_job(ControlJob::Quiesce).await?;

@@ -23,6 +23,7 @@ mod node_control;
 mod nodes;
 mod panics;
 mod replicas;
+mod sentinels;
 mod stream;
 mod timeout;
 mod tls_stream;

@@ -127,7 +127,6 @@ impl Node {
         let fleet: Weak<dyn Fleet> = Arc::<Self>::downgrade(&node);
         node.root.instance.set_fleet(fleet);
         node.root.instance.save_initial_state();
-        main.spawn(Arc::clone(&node.root.instance.clock).run_alarms());
         node
     }
 

@@ -3,19 +3,21 @@
 use std::sync::{Arc, Mutex};
 
 use super::node::Node;
+use super::sentinels::SentinelPorts;
 use crate::engine::Engine;
 
 /// All instances of a process.
 pub(super) struct Nodes {
     list: Vec<Arc<Node>>,
+    sentinels: Option<SentinelPorts>,
     /// Serializes failovers.
     failovers: Mutex<()>,
 }
 
 impl Nodes {
-    pub(super) fn new(list: Vec<Arc<Node>>) -> Arc<Self> {
-        let nodes = Arc::new(Self { list, failovers: Mutex::default() });
-        for node in &nodes.list {
+    pub(super) fn new(list: Vec<Arc<Node>>, sentinels: Option<SentinelPorts>) -> Arc<Self> {
+        let nodes = Arc::new(Self { list, sentinels, failovers: Mutex::default() });
+        for node in nodes.servers() {
             node.set_nodes(&nodes);
         }
         nodes
@@ -27,6 +29,16 @@ impl Nodes {
 
     pub(super) fn all(&self) -> &[Arc<Node>] {
         &self.list
+    }
+
+    /// The Sentinels of the process, if it has any.
+    pub(super) fn sentinels(&self) -> Option<&SentinelPorts> {
+        self.sentinels.as_ref()
+    }
+
+    /// All instances, then the Sentinels.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.list.iter().chain(self.sentinels.iter().flat_map(|sentinels| sentinels.nodes()))
     }
 
     pub(super) fn first(&self) -> Option<&Arc<Node>> {

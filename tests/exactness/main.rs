@@ -17,6 +17,7 @@ mod replication;
 mod same_everywhere;
 mod scanning;
 mod scripts;
+mod sentinel;
 #[path = "../support/mod.rs"]
 mod support;
 mod tracking;

@@ -20,6 +20,7 @@ mod journal;
 mod links;
 /// docs/quickstart-rust.md shows this file.
 mod quickstart_tokio;
+mod sentinel;
 mod servers;
 mod spaces;
 #[path = "../support/mod.rs"]

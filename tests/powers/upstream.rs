@@ -19,6 +19,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("instances::", OWN_SERVERS),
     ("links::", REPLICAS),
     ("failover::", REPLICAS),
+    ("sentinel::", REPLICAS),
     ("async_waits::clocks_and_guards_are_at_rest_when_they_return_although_no_task_ran_meanwhile", CLOCK),
     ("explore_chaos::a_holder_that_stands_still_past_its_deadline_and_then_writes_is_found", CLOCK),
     ("explore_chaos::a_waiting_client_gets_the_lock_of_a_dead_one_when_its_time_has_passed", CLOCK),

@@ -334,6 +334,15 @@ impl Config {
         copy
     }
 
+    /// Gives a setting its default value.
+    pub fn forget(&self, name: &str) {
+        if let Some(place) = find_row(name.as_bytes()) {
+            let mut values = self.values();
+            let default = default_of(&values, place);
+            store(&mut values, &self.live, place, default);
+        }
+    }
+
     /// Takes the defaults of a profile for what is not set.
     pub fn imitate(&self, profile: Profile) {
         let mut values = self.values();

@@ -346,6 +346,10 @@ pub(super) static TABLE: &[Directive] = &[
     text("tls-self-signed", "").at_start().hidden(),
     custom("load", "", special::quoted).at_start().hidden(),
     integer("instances", "1", 1, 64).at_start().hidden(),
+    integer("sentinels", "0", 0, 9).at_start().hidden(),
+    text("sentinel-requirepass", "").at_start().hidden(),
+    integer("sentinel-port", "0", 0, 65_535).at_start().hidden(),
+    integer("sentinel-down-after-milliseconds", "30000", 1, INT).at_start().hidden(),
     integer("replicas", "0", 0, 63).at_start().hidden(),
     switch("spaces-by-database", "no")
         .at_start()

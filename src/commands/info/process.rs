@@ -20,7 +20,8 @@ pub(super) fn server(call: &Call<'_>, fields: &mut Fields) {
     fields.add("redis_git_sha1", "00000000");
     fields.add("redis_git_dirty", 0);
     fields.add("redis_build_id", format!("{:x}", hash_of(env!("CARGO_PKG_VERSION").as_bytes())));
-    fields.add(if is_valkey { "server_mode" } else { "redis_mode" }, "standalone");
+    let mode = if instance.sentinel.is_some() { "sentinel" } else { "standalone" };
+    fields.add(if is_valkey { "server_mode" } else { "redis_mode" }, mode);
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let system = match std::env::consts::OS {
         "linux" => "Linux",
