@@ -7,6 +7,12 @@
 //! The load comes from `redis-benchmark`, or from this program for batches of several commands. With two or more
 //! processors the servers are pinned to the first and the load to the second. The figure that matters is the server's
 //! own processor time per request: at one request per round trip the load generator limits the throughput.
+//!
+//! `+OK alone` (on Linux) is this program itself: a loop around epoll that answers +OK to everything. It shows what the kernel
+//! takes, whatever a server does.
+
+#[path = "support/floor.rs"]
+mod floor;
 
 use std::error::Error;
 use std::fs;
@@ -138,12 +144,18 @@ const BATCHES: &[Batch] = &[
 const CLIENTS: usize = 50;
 const REQUESTS: usize = 16;
 
+#[derive(Clone)]
 struct Peer {
     name: String,
     command: Vec<String>,
 }
 
 fn main() -> Outcome<()> {
+    if let [_, flag, port] = std::env::args().collect::<Vec<_>>().as_slice()
+        && flag == floor::FLAG
+    {
+        return floor::serve(port.parse()?);
+    }
     let peers = peers()?;
     compare_loads(&peers)?;
     compare_batches(&peers)?;
@@ -185,6 +197,12 @@ fn peers() -> Outcome<Vec<Peer>> {
 }
 
 fn compare_loads(peers: &[Peer]) -> Outcome<()> {
+    let mut peers: Vec<Peer> = peers.to_vec();
+    if cfg!(target_os = "linux") {
+        let program = std::env::current_exe()?.to_str().ok_or("a path that is no text")?.to_owned();
+        let command = vec![program, floor::FLAG.to_owned(), "{port}".to_owned()];
+        peers.push(Peer { name: "+OK alone".to_owned(), command });
+    }
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
     for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
         let mut seen = vec![Vec::new(); servers.len()];
@@ -198,7 +216,7 @@ fn compare_loads(peers: &[Peer]) -> Outcome<()> {
             let cpu = median(rounds.iter().map(|(_, cpu)| *cpu).collect());
             vec![rate, cpu]
         });
-        table(load.title, &["requests/s", "server CPU µs/request"], peers, &rows.collect::<Vec<_>>());
+        table(load.title, &["requests/s", "server CPU µs/request"], &peers, &rows.collect::<Vec<_>>());
     }
     Ok(())
 }
