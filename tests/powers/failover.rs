@@ -345,3 +345,43 @@ fn the_journals_say_who_was_promoted_and_which_changes_were_lost() {
         }
     }
 }
+
+#[test]
+fn a_clock_that_jumps_while_everybody_waits_jumps_to_what_is_late() {
+    let mut group = Group::start(1);
+    group.servers[0].auto_advance(None);
+    assert_eq!(group.ask(1, "REDOUBLE LINK 1 LAG 1h"), integer(1));
+    group.ask(1, "SET a 1");
+    assert_eq!(group.ask(1, "WAIT 1 0"), integer(1), "an hour later, and at once");
+}
+
+#[test]
+fn each_of_several_masters_has_its_replicas_behind_all_masters() {
+    let servers = Server::builder().instances(2).replicas(2).spawn_all().expect("the servers start");
+    let ports = |servers: &[Server]| servers.iter().map(|server| address(server).port()).collect::<Vec<_>>();
+    assert_eq!(ports(&servers[0].replicas()), ports(&servers[2..4]));
+    assert_eq!(ports(&servers[1].replicas()), ports(&servers[4..6]));
+    for (number, role) in (1..=6).zip(["master", "master", "slave", "slave", "slave", "slave"]) {
+        let info = Wire::connect(address(&servers[number - 1])).ask("INFO replication").text();
+        assert!(info.contains(&format!("role:{role}\r\n")), "{number}: {info}");
+        assert_eq!(info.contains("master_link_status:up"), role == "slave", "{number}: {info}");
+    }
+    assert!(Server::builder().instances(32).replicas(2).spawn_all().is_err(), "96 instances");
+}
+
+#[test]
+fn a_replica_of_a_replica_gets_everything_and_goes_on_when_that_one_is_promoted() {
+    let mut group = Group::start(2);
+    let port = group.port(2);
+    group.ask(1, "SELECT 5");
+    group.ask(1, "SET a 1");
+    assert_eq!(group.ask(3, &format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    group.ask(1, "SET b 1");
+    group.ask(3, "SELECT 5");
+    assert_eq!(group.ask(3, "EXISTS a b"), integer(2));
+    group.ask(2, "REPLICAOF NO ONE");
+    group.ask(2, "SET own 1");
+    assert_eq!(group.field(3, "replication", "master_link_status"), "up");
+    group.ask(3, "SELECT 0");
+    assert_eq!(group.ask(3, "GET own"), Frame::bulk("1"));
+}
