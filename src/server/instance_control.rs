@@ -149,7 +149,7 @@ impl Fleet for Node {
         order: FailoverOrder,
         by: u64,
     ) -> Result<(FailedOver, Completion), CommandError> {
-        let (done, changed) = self.nodes()?.fail_over(number, order, by)?;
+        let (done, changed) = self.nodes()?.fail_over(number, order, (self.number(), by))?;
         Ok((done, settled(changed)))
     }
 
@@ -234,6 +234,7 @@ impl Node {
         self.reopen().map_err(|error| CommandError::new(format!("ERR {error}")))?;
         if let Ok(nodes) = self.nodes() {
             nodes.call_links();
+            nodes.bring_replicas_up_to_date();
         }
         Ok(())
     }

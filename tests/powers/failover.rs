@@ -74,6 +74,10 @@ fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     assert_eq!(group.ask(2, "LRANGE list 0 -1"), Frame::Array(vec![Frame::bulk("b"), Frame::bulk("a")]));
     assert_eq!(group.ask(1, "DBSIZE"), group.ask(2, "DBSIZE"));
     assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
+    let library = "#!lua name=own\nredis.register_function('one', function() return 1 end)";
+    assert_eq!(group.wires[0].call(&["FUNCTION", "LOAD", library]), Frame::bulk("own"));
+    let functions = group.ask(1, "FUNCTION LIST WITHCODE");
+    assert_eq!((group.ask(2, "FUNCTION LIST WITHCODE"), functions.items().len()), (functions, 1));
     let (master, replica) =
         (group.field(1, "replication", "master_repl_offset"), group.field(2, "replication", "slave_repl_offset"));
     assert_eq!(master, replica);
@@ -126,6 +130,9 @@ fn a_master_that_was_cut_off_stays_writable_until_the_cut_is_healed_and_then_los
     group.ask(1, "SET common 1");
     assert_eq!(group.ask(1, "REDOUBLE LINK 1 CUT"), integer(1));
     assert_eq!(group.field(2, "replication", "master_link_status"), "down");
+    group.ask(1, "CONFIG SET min-replicas-to-write 1");
+    assert_eq!(group.ask(1, "SET lock alice NX").text(), "NOREPLICAS Not enough good replicas to write.");
+    group.ask(1, "CONFIG SET min-replicas-to-write 0");
     assert_eq!(group.ask(1, "SET lock alice NX"), ok());
     assert_eq!(group.fail_over(1, "", "instance"), integer(2));
     assert_eq!(group.ask(2, "SET lock bob NX"), ok());
