@@ -46,7 +46,6 @@ impl Inbox {
     /// Puts back what could not be run yet, in front of what has come since.
     pub fn put_back(&self, rest: &[u8]) {
         self.bytes.lock_ignoring_poison().splice(..0, rest.iter().copied());
-        self.is_due.store(true, Ordering::Release);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -94,18 +93,10 @@ impl MasterLink {
     }
 }
 
-/// The last changes of a master, which its successor is not to have.
-#[derive(Clone, Copy)]
-pub struct Loss {
-    pub changes: u64,
-    /// How many of them the replica has, and has to take back.
-    pub to_take_back: u64,
-}
-
 /// What a replica gets when its link is made.
 pub enum Synced {
     /// All data as of a place in a history.
-    Everything { history: String, offset: u64, selected: Option<u32>, snapshot: Vec<u8> },
+    Everything { history: String, offset: u64, selected: u32, snapshot: Vec<u8> },
     /// What it lacks of the history that goes on under this id. It is in the inbox.
     Rest { history: String },
 }
@@ -122,7 +113,13 @@ pub struct MasterLinkState {
 }
 
 impl Instance {
-    /// Whether the link to a master in this process has something to do; taken back with the question.
+    /// Whether the link to a master in this process has something to do.
+    #[inline]
+    pub fn is_link_due(&self) -> bool {
+        self.replication.follower.is_due.load(Ordering::Acquire)
+    }
+
+    /// The same; taken back with the question.
     #[inline]
     pub fn take_due_link(&self) -> bool {
         let is_due = &self.replication.follower.is_due;
@@ -236,32 +233,34 @@ impl Instance {
     }
 
     /// It has now what its master had at this place of a history.
-    pub fn adopt_history(&self, history: &str, offset: u64, selected: Option<u32>) {
+    pub fn adopt_history(&self, history: &str, offset: u64, selected: u32) {
+        // What they have may be of another history. They find out when they come back.
+        self.close_replicas();
         self.identity.adopt_replication_id(history);
         self.replication.follower.has_no_history.store(false, Ordering::Relaxed);
         let mut stream = self.stream();
         stream.is_on = true;
         stream.offset = offset;
-        stream.selected = selected;
+        (stream.selected, stream.database) = (None, selected);
         stream.backlog.clear();
         self.replication.offset.store(offset, Ordering::Release);
         self.active_hooks.arm(Hook::Replicated);
     }
 
     /// This replica is about to be promoted: which of its master's last changes it is not to have. What a held link has of
-    /// earlier ones is let go.
-    pub fn lose(&self, losing: Losing) -> Result<Loss, CommandError> {
+    /// earlier ones is let go. How many it has that it has to take back.
+    pub fn lose(&self, losing: Losing) -> Result<u64, CommandError> {
         let link = self.master_link().filter(|link| link.is_up());
         let link = link.and_then(|link| Some((link.master.upgrade()?, link)));
         let held = link.as_ref().map_or(0, |(master, link)| master.held_changes(&link.at_master));
         match (losing, link) {
-            (Losing::Unreplicated, _) => Ok(Loss { changes: held, to_take_back: 0 }),
+            (Losing::Unreplicated, _) => Ok(0),
             (Losing::Last(_), None) => Err(CommandError::fixed(
                 "ERR the link to that replica is down, so the last changes are lost already; leave LOSING out",
             )),
             (Losing::Last(changes), Some((master, link))) => {
                 master.let_go(&link.at_master, held.saturating_sub(changes));
-                Ok(Loss { changes, to_take_back: changes.saturating_sub(held) })
+                Ok(changes.saturating_sub(held))
             }
         }
     }
@@ -298,6 +297,12 @@ impl Instance {
         self.replication.follower.past.lock_ignoring_poison()
     }
 
+    /// What this server has sent, or wanted to send, from a place of its stream on, as far as that is kept.
+    pub fn written_since(&self, offset: u64) -> Vec<u8> {
+        let first = i64::try_from(offset).unwrap_or(i64::MAX).saturating_add(1);
+        self.stream().since(first).unwrap_or_default()
+    }
+
     /// Lets so many changes go to a replica, however its link is treated.
     fn let_go(&self, replica: &Client, changes: u64) {
         let mut stream = self.stream();
@@ -316,7 +321,7 @@ impl Instance {
 
     /// The database that the stream of the master has selected.
     pub fn selected_by_stream(&self) -> u32 {
-        self.stream().selected.unwrap_or(0)
+        self.stream().database
     }
 
     /// A part of the master's stream has run here: those that follow this replica get it, too.
@@ -324,7 +329,7 @@ impl Instance {
         self.replication.follower.heard_at.store(self.clock.millis().max(1), Ordering::Relaxed);
         self.past().note(bytes);
         let mut stream = self.stream();
-        stream.selected = Some(selected);
+        (stream.selected, stream.database) = (Some(selected), selected);
         self.send_to_replicas(stream, bytes, true);
     }
 }
