@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::upstream::effect_order;
-use super::{Engine, Fibers, Resolved, transaction};
+use super::{Engine, Fibers, Resolved, keys, transaction};
 use crate::base::clock::real_micros;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
-use crate::clients::instance::Instance;
+use crate::clients::instance::{Instance, each_request};
 use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
 use crate::powers::{ClientRecord, EffectOrder, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
-use crate::protocol::{OwnedWords, Words};
+use crate::protocol::{OwnedWords, Words, parse_integer};
 use crate::spec::{CommandSpec, Group, REDACTED_REPLY, Redaction, Secrets};
 
 impl Engine {
@@ -232,6 +232,22 @@ impl Engine {
         if self.instance.audit.is_on() {
             self.instance.catch_up_audit(false);
         }
+    }
+
+    /// Records the changes in a part of the stream that the server at this address lacks, which has taken this one's place.
+    pub fn record_losses(&self, stream: &[u8], selected: u32, successor: &str) {
+        let Instance { control, clock, active_hooks, .. } = &*self.instance;
+        if !active_hooks.has(Hook::Journal) {
+            return;
+        }
+        let (at, mut db) = ((clock.micros(), real_micros()), selected);
+        each_request(stream, |_, words| {
+            let Some(row) = self.table.row_of(words) else { return };
+            if row.spec.name == "SELECT" {
+                db = words.get(1).and_then(parse_integer).and_then(|db| u32::try_from(db).ok()).unwrap_or(db);
+            }
+            keys(row.spec, words).for_each(|key| control.journal.note_loss(successor, db, key, at));
+        });
     }
 
     /// Records a clock move, before its consequences.

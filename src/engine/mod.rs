@@ -282,6 +282,8 @@ impl Engine {
     /// A script has ended, or is paused: replicas in this process get what it did.
     pub(super) fn follow_script(&self, flow: &Flow) {
         if self.instance.has_links() && !matches!(flow, Flow::Wait(_)) {
+            // A replica may have waited for its end.
+            self.instance.call_link();
             self.bring_replicas_up_to_date();
         }
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::instance_control::no_such_instance;
 use super::node::Node;
 use super::nodes::Nodes;
-use super::replicas::{name_of, take_back};
+use super::replicas::{Had, name_of, take_back};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::{FailedOver, FailoverOrder, GroupMember, GroupReplica, InstanceState, ReplicationGroup};
-use crate::clients::instance::{Handover, Primary};
+use crate::clients::instance::{Handover, Primary, count_changes};
 use crate::engine::Engine;
+use crate::powers::EventKind;
 
 impl Nodes {
     /// The masters among the instances, each with those that follow it.
@@ -50,11 +51,13 @@ impl Nodes {
         let replicas: Vec<&Arc<Node>> = self.replicas_of(master).collect();
         let chosen = choose(number, &replicas, order.to)?;
         let is_cut = master.instance().is_replica_cut(&name_of(chosen));
-        let loss = chosen.instance().lose(order.losing)?;
+        let to_take_back = chosen.instance().lose(order.losing)?;
         self.bring_replicas_up_to_date();
-        if loss.to_take_back > 0 {
-            take_back(chosen, loss.to_take_back)?;
+        if to_take_back > 0 {
+            take_back(chosen, to_take_back)?;
         }
+        let had = Had::of(chosen);
+        let lost = master.instance().written_since(had.offset);
         chosen.instance().follow_no_one();
         *chosen.part().successor.lock_ignoring_poison() = None;
         let primary = address_of(chosen);
@@ -63,9 +66,12 @@ impl Nodes {
             replica.instance().follow(&primary);
             changed.push(replica);
         }
+        chosen.root().record_node_event(EventKind::Promoted, &name_of(chosen), &name_of(master));
         if is_cut {
+            *master.part().had.lock_ignoring_poison() = Some(had);
             *master.part().successor.lock_ignoring_poison() = Some(chosen.number());
         } else {
+            master.root().record_losses(&lost, had.selected, &name_of(chosen));
             master.instance().follow(&primary);
             changed.push(master);
         }
@@ -79,7 +85,7 @@ impl Nodes {
             }
         }
         self.bring_replicas_up_to_date();
-        let done = FailedOver { number: successor, port: member(chosen).port, lost: loss.changes };
+        let done = FailedOver { number: successor, port: member(chosen).port, lost: count_changes(&lost) };
         Ok((done, changed.into_iter().map(|node| Arc::clone(node.root())).collect()))
     }
 
@@ -155,6 +161,10 @@ impl Nodes {
             // That one can have lost its place, too.
             let master = self.master_of(successor).unwrap_or(successor);
             if master.number() != node.number() {
+                if let Some(Had { offset, selected }) = node.part().had.lock_ignoring_poison().take() {
+                    let lost = node.instance().written_since(offset);
+                    node.root().record_losses(&lost, selected, &name_of(successor));
+                }
                 node.instance().follow(&address_of(master));
             }
         }

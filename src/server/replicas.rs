@@ -4,6 +4,7 @@
 //! locks of two instances, except for EXEC, which leaves the work to whoever comes next.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::node::Node;
@@ -18,10 +19,27 @@ use crate::data::keyspace::Busy;
 pub(super) struct Part {
     /// Held while it makes its link, or runs what it was sent.
     turn: Mutex<()>,
+    /// How many threads have the turn, or wait for it.
+    attending: AtomicUsize,
     /// The instance that has taken its place while it was cut off. It follows that one once the link is healed.
     pub(super) successor: Mutex<Option<usize>>,
+    /// What that one had when it did so.
+    pub(super) had: Mutex<Option<Had>>,
     /// The instance that was its master when the process began, if it was a replica.
     first_master: OnceLock<usize>,
+}
+
+/// How much of a stream a replica has, and the database that is selected there.
+#[derive(Clone, Copy)]
+pub(super) struct Had {
+    pub(super) offset: u64,
+    pub(super) selected: u32,
+}
+
+impl Had {
+    pub(super) fn of(node: &Node) -> Self {
+        Self { offset: node.instance().replication_offset(), selected: node.instance().selected_by_stream() }
+    }
 }
 
 impl Part {
@@ -46,11 +64,12 @@ impl Nodes {
         /// What a replica runs is work for its own replicas; chains are not longer than this.
         const ROUNDS: usize = 64;
         for _ in 0..ROUNDS {
-            let due: Vec<&Arc<Node>> = self.all().iter().filter(|node| node.instance().take_due_link()).collect();
-            if due.is_empty() {
+            // What another thread is about to run there is waited for as well.
+            let is_busy =
+                |node: &&Arc<Node>| node.instance().is_link_due() || node.part().attending.load(Ordering::Acquire) > 0;
+            if self.all().iter().filter(is_busy).filter(|node| self.attend(node)).count() == 0 {
                 return;
             }
-            due.into_iter().for_each(|node| self.attend(node));
         }
     }
 
@@ -80,9 +99,22 @@ impl Nodes {
         self.all().iter().find(|node| node.addresses().iter().chain(node.tls_addresses()).any(is_at))
     }
 
-    fn attend(&self, node: &Arc<Node>) {
+    /// Returns whether there was something to do.
+    fn attend(&self, node: &Arc<Node>) -> bool {
+        let part = node.part();
+        part.attending.fetch_add(1, Ordering::AcqRel);
+        let turn = part.turn.lock_ignoring_poison();
+        let is_due = node.instance().take_due_link();
+        if is_due {
+            self.attend_in_turn(node);
+        }
+        drop(turn);
+        part.attending.fetch_sub(1, Ordering::AcqRel);
+        is_due
+    }
+
+    fn attend_in_turn(&self, node: &Arc<Node>) {
         let instance = node.instance();
-        let _turn = node.part().turn.lock_ignoring_poison();
         let master = self.master_of(node).filter(|master| !Arc::ptr_eq(master, node));
         let is_of_master = |link: &Arc<Instance>| master.is_some_and(|master| Arc::ptr_eq(master.instance(), link));
         if let Some(link) = instance.master_link()

@@ -13,6 +13,7 @@ mod eviction;
 mod operator;
 mod protocol;
 mod pubsub;
+mod replicas;
 mod replication;
 mod same_everywhere;
 mod scanning;

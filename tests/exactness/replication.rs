@@ -434,18 +434,31 @@ fn keys_that_expire_are_deleted_on_replicas_by_the_primary() {
 }
 
 #[test]
-fn a_real_replica_has_the_same_data_after_a_hundred_thousand_random_commands() {
-    const COMMANDS: usize = 100_000;
+fn replicas_real_ones_and_those_in_the_process_have_the_same_data_after_a_hundred_thousand_random_commands() {
+    have_the_same_data(100_000, "1");
+}
+
+#[test]
+fn replicas_have_the_same_data_when_several_threads_write() {
+    have_the_same_data(20_000, "3");
+}
+
+fn have_the_same_data(commands: usize, threads: &str) {
     const PIPELINED: usize = 50;
-    let server = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    let debug = ["--enable-debug-command", "yes"];
+    let own = ["--compat", CHECKED_PROFILE, "--replicas", "1", "--threads", threads];
+    let server = ServerProcess::redouble(&[&own[..], &debug].concat());
     let port = server.address().port().to_string();
-    let redis =
-        ServerProcess::redis(&["--save", "", "--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
-    let mut replica = Wire::connect(redis.address());
-    until(&mut replica, "master_link_status", "up");
+    let redis = ServerProcess::redis(&[&["--save", "", "--replicaof", "127.0.0.1", &port][..], &debug].concat());
+    let mut client = Wire::connect(server.address());
+    let in_process = field(&mut client, "slave0");
+    let in_process = in_process.strip_prefix("ip=127.0.0.1,port=").and_then(|rest| rest.split(',').next());
+    let in_process: u16 = in_process.and_then(|port| port.parse().ok()).expect("the port of the replica");
+    let mut replicas = [Wire::connect(redis.address()), Wire::connect(([127, 0, 0, 1], in_process).into())];
+    replicas.iter_mut().for_each(|replica| until(replica, "master_link_status", "up"));
     let mut random = Dice::new(20);
     let mut clients: Vec<Wire> = (0..3).map(|_| Wire::connect(server.address())).collect();
-    for _ in 0..COMMANDS / (PIPELINED * clients.len()) + 1 {
+    for _ in 0..commands / (PIPELINED * clients.len()) + 1 {
         for client in &mut clients {
             let batch: Vec<u8> = (0..PIPELINED).flat_map(|_| random_command(&mut random)).collect();
             assert!(client.send(&batch));
@@ -456,13 +469,14 @@ fn a_real_replica_has_the_same_data_after_a_hundred_thousand_random_commands() {
             }
         }
     }
-    let mut client = Wire::connect(server.address());
-    assert_eq!(client.ask("WAIT 1 0"), Frame::Integer(1));
-    // Keys expire meanwhile, here sooner than there.
-    wait_until("the same data", || client.ask("DEBUG DIGEST") == replica.ask("DEBUG DIGEST"));
-    assert_eq!(client.ask("FUNCTION LIST WITHCODE"), replica.ask("FUNCTION LIST WITHCODE"));
-    assert_eq!(field(&mut client, "sync_full"), "1");
-    assert_eq!(client.ask("DBSIZE"), replica.ask("DBSIZE"));
+    assert_eq!(client.ask("WAIT 2 0"), Frame::Integer(2));
+    for replica in &mut replicas {
+        // Keys expire meanwhile, here sooner than there.
+        wait_until("the same data", || client.ask("DEBUG DIGEST") == replica.ask("DEBUG DIGEST"));
+        assert_eq!(client.ask("FUNCTION LIST WITHCODE"), replica.ask("FUNCTION LIST WITHCODE"));
+        assert_eq!(client.ask("DBSIZE"), replica.ask("DBSIZE"));
+    }
+    assert_eq!(field(&mut client, "sync_full"), "2");
 }
 
 /// A request with one of the commands that write, on one of a few keys. Many fail, because the key holds another type.

@@ -309,3 +309,39 @@ fn a_handover_loses_nothing_and_waits_until_the_replica_has_everything() {
     group.servers[0].advance(Duration::from_secs(1));
     assert_eq!((group.ask(2, "SET d 2 NX"), group.ask(2, "EXISTS e")), (ok(), integer(0)));
 }
+
+#[test]
+fn the_journals_say_who_was_promoted_and_which_changes_were_lost() {
+    for (order, is_cut) in [("HOLD", false), ("CUT", true)] {
+        let mut group = Group::start(1);
+        let journals: Vec<_> = group.servers.iter().map(|server| server.journal()).collect();
+        group.ask(1, "SET kept 1");
+        group.ask(1, &format!("REDOUBLE LINK 1 {order}"));
+        group.ask(1, "SELECT 3");
+        group.ask(1, "SET lock alice NX PX 30000");
+        group.ask(1, "MSET a 1 b 1");
+        assert_eq!(group.fail_over(1, "", "lost"), integer(2));
+        if is_cut {
+            group.ask(1, "SET late 1");
+            group.ask(1, "REDOUBLE LINK 1 HEAL");
+        }
+        let (old, new) = (format!("127.0.0.1:{}", group.port(1)), format!("127.0.0.1:{}", group.port(2)));
+        let text = |number: usize| {
+            let path = std::env::temp_dir().join(format!("redouble-failover-{}-{order}-{number}", std::process::id()));
+            journals[number].export(&path).expect("the journal is written");
+            let text = std::fs::read_to_string(&path).expect("a journal");
+            std::fs::remove_file(&path).expect("it was there");
+            text
+        };
+        let promoted = text(1).lines().filter(|line| line.contains(r#""event":"promoted""#)).count();
+        assert_eq!(promoted, 1);
+        assert!(text(1).contains(&format!(r#""node":"{new}""#)) && text(1).contains(&format!(r#""detail":"{old}""#)));
+        let lost = text(0);
+        let lost: Vec<&str> = lost.lines().filter(|line| line.contains(r#""event":"lost""#)).collect();
+        let keys = ["lock", "a", "b", "late"].into_iter().take(if is_cut { 4 } else { 3 });
+        assert_eq!(lost.len(), keys.len(), "{lost:?}");
+        for (line, key) in lost.iter().zip(keys) {
+            assert!(line.contains(&format!(r#""db":3,"key":"{key}""#)) && line.contains(&new), "{line}");
+        }
+    }
+}

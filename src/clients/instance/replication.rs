@@ -27,7 +27,7 @@ use links::{Links, Pending};
 
 pub use follower::Synced;
 pub use handover::Handover;
-pub use rewind::Rewound;
+pub use rewind::{Rewound, count_changes, each_request};
 
 #[derive(Default)]
 pub(super) struct Replication {

@@ -290,6 +290,10 @@ impl AuditState {
                 let node = line.node().unwrap_or_default();
                 Arc::from(format!("({node} is master now in the place of {})", line.detail()))
             }
+            Some(EventKind::Lost) => Arc::from(format!(
+                "({} is master now, and has not got this key's last change)",
+                line.node().unwrap_or_default()
+            )),
             Some(EventKind::Topology) => Arc::from("(the deployment changes)"),
             Some(EventKind::Mark) => Arc::from(format!("({})", line.detail())),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {

@@ -356,7 +356,7 @@ impl Auditor {
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
             Some(EventKind::Mark) => return self.state.collector.note_mark(line),
-            Some(EventKind::Topology) => return,
+            Some(EventKind::Topology | EventKind::Lost) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}

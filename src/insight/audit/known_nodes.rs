@@ -60,8 +60,14 @@ impl KnownNodes {
             Some(EventKind::Closed) => {
                 self.readers.remove(&(line.server, line.client));
             }
-            Some(EventKind::Started | EventKind::Clock | EventKind::Evicted | EventKind::Missing | EventKind::Mark) => {
-            }
+            Some(
+                EventKind::Started
+                | EventKind::Clock
+                | EventKind::Evicted
+                | EventKind::Missing
+                | EventKind::Mark
+                | EventKind::Lost,
+            ) => {}
             None => return self.note_command(node, line, commands),
         }
         false

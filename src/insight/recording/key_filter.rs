@@ -42,7 +42,7 @@ impl KeyFilter {
                     self.in_transaction.remove(&event.client);
                     self.known.remove(&event.client)
                 }
-                EventKind::Evicted => event.key.as_ref().is_none_or(|(_, key)| self.matches(key)),
+                EventKind::Evicted | EventKind::Lost => event.key.as_ref().is_none_or(|(_, key)| self.matches(key)),
                 EventKind::Started
                 | EventKind::Clock
                 | EventKind::Missing

@@ -144,10 +144,11 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                     EventKind::Clock => "the clock moves",
                     EventKind::Missing => "missing:",
                     EventKind::Promoted => "is master now instead of",
+                    EventKind::Lost => "has not got the last change of",
                     EventKind::Mark => "mark:",
                     _ => "the server starts again,",
                 };
-                let node = event.node.as_deref().filter(|_| event.kind == EventKind::Promoted);
+                let node = event.node.as_deref().filter(|_| event.kind.is_about_node());
                 let node = node.map(|node| clipped(&visible(node), 40) + " ").unwrap_or_default();
                 ("", format!("{node}{what} {}", clipped(&visible(&event.detail), 40)), String::new())
             }

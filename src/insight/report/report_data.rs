@@ -613,7 +613,7 @@ fn chosen<'a>(
         match item {
             _ if proving.contains(&key) => 0,
             Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
-            Item::Event(Event { kind: EventKind::Promoted | EventKind::Mark, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Promoted | EventKind::Mark | EventKind::Lost, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

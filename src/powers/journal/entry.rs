@@ -166,11 +166,13 @@ pub enum EventKind {
     Topology = 7,
     /// REDOUBLE MARK: what follows belongs to the test, or whatever else, that the detail names.
     Mark = 8,
+    /// A change that the new master does not have, which has taken this server's place: it is lost with the key that it was of.
+    Lost = 9,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Closed,
         Self::Started,
         Self::Clock,
@@ -179,6 +181,7 @@ impl EventKind {
         Self::Promoted,
         Self::Topology,
         Self::Mark,
+        Self::Lost,
     ];
 
     /// As an exported journal has it.
@@ -192,12 +195,13 @@ impl EventKind {
             Self::Promoted => "promoted",
             Self::Topology => "topology",
             Self::Mark => "mark",
+            Self::Lost => "lost",
         }
     }
 
-    /// Whether it is about a node of the deployment.
+    /// Whether it is about a node of the deployment, or about another instance of the process.
     pub fn is_about_node(self) -> bool {
-        matches!(self, Self::Promoted | Self::Topology)
+        matches!(self, Self::Promoted | Self::Topology | Self::Lost)
     }
 
     pub(super) fn from_number(number: u8) -> Option<Self> {

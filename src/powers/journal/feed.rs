@@ -136,6 +136,7 @@ impl JournalFeed {
             EventKind::Missing => format!("missing: {}", event.detail),
             EventKind::Promoted if event.detail.is_empty() => format!("{node} is master now"),
             EventKind::Promoted => format!("{node} is master now, in place of {}", event.detail),
+            EventKind::Lost => format!("lost, because {node} is master now without it: {}", event.detail),
             EventKind::Topology => format!("{node}: {}", event.detail),
             EventKind::Mark => format!("mark: {}", event.detail),
         };

@@ -183,6 +183,11 @@ impl Journal {
         self.note(EventKind::Evicted, 0, db, at, &[key].into_iter().collect());
     }
 
+    /// Records that the node that takes this server's place does not have a change of a key, unless the journal is off.
+    pub fn note_loss(&self, node: &str, db: u32, key: &[u8], at: (i64, i64)) {
+        self.note(EventKind::Lost, 0, db, at, &[node.as_bytes(), key].into_iter().collect());
+    }
+
     /// Records a mark. If the journal is off, it is recorded by [`repeat_mark`](Self::repeat_mark) once that is on.
     pub fn note_mark(&self, mark: &str, at: (i64, i64)) {
         *self.mark.lock_ignoring_poison() = Some(Arc::from(mark));

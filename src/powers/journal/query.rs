@@ -111,6 +111,7 @@ impl Query {
             | EventKind::Clock
             | EventKind::Missing
             | EventKind::Promoted
+            | EventKind::Lost
             | EventKind::Topology => false,
         };
         reply && fault && is_meant

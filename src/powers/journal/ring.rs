@@ -379,8 +379,8 @@ impl StoredRecord<'_> {
         let before = usize::from(kind.is_about_node());
         let words: Vec<String> = self.record.words().iter().skip(before).map(text).collect();
         let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
-        let key = (kind == EventKind::Evicted)
-            .then(|| (self.record.db, self.record.words().get(0).unwrap_or_default().to_vec()));
+        let key = matches!(kind, EventKind::Evicted | EventKind::Lost)
+            .then(|| (self.record.db, self.record.words().get(before).unwrap_or_default().to_vec()));
         let (process, node) = (self.client_process().cloned(), self.node().map(Cow::into_owned));
         Event { seq, at, real, kind, client, name, address, process, node, detail: words.join(" "), key }
     }

@@ -46,7 +46,6 @@ impl Inbox {
     /// Puts back what could not be run yet, in front of what has come since.
     pub fn put_back(&self, rest: &[u8]) {
         self.bytes.lock_ignoring_poison().splice(..0, rest.iter().copied());
-        self.is_due.store(true, Ordering::Release);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -94,14 +93,6 @@ impl MasterLink {
     }
 }
 
-/// The last changes of a master, which its successor is not to have.
-#[derive(Clone, Copy)]
-pub struct Loss {
-    pub changes: u64,
-    /// How many of them the replica has, and has to take back.
-    pub to_take_back: u64,
-}
-
 /// What a replica gets when its link is made.
 pub enum Synced {
     /// All data as of a place in a history.
@@ -122,7 +113,13 @@ pub struct MasterLinkState {
 }
 
 impl Instance {
-    /// Whether the link to a master in this process has something to do; taken back with the question.
+    /// Whether the link to a master in this process has something to do.
+    #[inline]
+    pub fn is_link_due(&self) -> bool {
+        self.replication.follower.is_due.load(Ordering::Acquire)
+    }
+
+    /// The same; taken back with the question.
     #[inline]
     pub fn take_due_link(&self) -> bool {
         let is_due = &self.replication.follower.is_due;
@@ -249,19 +246,19 @@ impl Instance {
     }
 
     /// This replica is about to be promoted: which of its master's last changes it is not to have. What a held link has of
-    /// earlier ones is let go.
-    pub fn lose(&self, losing: Losing) -> Result<Loss, CommandError> {
+    /// earlier ones is let go. How many it has that it has to take back.
+    pub fn lose(&self, losing: Losing) -> Result<u64, CommandError> {
         let link = self.master_link().filter(|link| link.is_up());
         let link = link.and_then(|link| Some((link.master.upgrade()?, link)));
         let held = link.as_ref().map_or(0, |(master, link)| master.held_changes(&link.at_master));
         match (losing, link) {
-            (Losing::Unreplicated, _) => Ok(Loss { changes: held, to_take_back: 0 }),
+            (Losing::Unreplicated, _) => Ok(0),
             (Losing::Last(_), None) => Err(CommandError::fixed(
                 "ERR the link to that replica is down, so the last changes are lost already; leave LOSING out",
             )),
             (Losing::Last(changes), Some((master, link))) => {
                 master.let_go(&link.at_master, held.saturating_sub(changes));
-                Ok(Loss { changes, to_take_back: changes.saturating_sub(held) })
+                Ok(changes.saturating_sub(held))
             }
         }
     }
@@ -296,6 +293,12 @@ impl Instance {
 
     fn past(&self) -> MutexGuard<'_, Past> {
         self.replication.follower.past.lock_ignoring_poison()
+    }
+
+    /// What this server has sent, or wanted to send, from a place of its stream on, as far as that is kept.
+    pub fn written_since(&self, offset: u64) -> Vec<u8> {
+        let first = i64::try_from(offset).unwrap_or(i64::MAX).saturating_add(1);
+        self.stream().since(first).unwrap_or_default()
     }
 
     /// Lets so many changes go to a replica, however its link is treated.

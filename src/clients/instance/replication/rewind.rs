@@ -76,7 +76,8 @@ impl Past {
     }
 }
 
-fn each_request<'b>(stream: &'b [u8], mut visit: impl FnMut(usize, Words<'_>)) {
+/// Visits each request of a part of a stream, with its place.
+pub fn each_request(stream: &[u8], mut visit: impl FnMut(usize, Words<'_>)) {
     let (mut framer, mut at) = (Framer::default(), 0);
     while let Ok(Some(request)) = framer.next(&stream[at..], OF_MASTER) {
         visit(at, framer.words(request, &stream[at..]));
@@ -87,6 +88,11 @@ fn each_request<'b>(stream: &'b [u8], mut visit: impl FnMut(usize, Words<'_>)) {
 
 fn is_one_of(words: Words<'_>, names: &[&[u8]]) -> bool {
     words.get(0).is_some_and(|name| names.iter().any(|other| name.eq_ignore_ascii_case(other)))
+}
+
+/// How many changes are in a part of a stream.
+pub fn count_changes(stream: &[u8]) -> u64 {
+    beginnings(stream).len() as u64
 }
 
 /// Where each change in a part of a stream begins. A transaction is one.
