@@ -255,14 +255,30 @@ fn play_on_own(program: &Program) -> Result<Outcome, String> {
     let mut running = Running::start(program, &installed, environment, &log)?;
     let mut transcript = running.until("-- load")?;
     running.progress(3)?;
+    let named = || {
+        let mut sentinel = Wire::connect(sentinels[0]);
+        let answer = sentinel.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", SentinelSet::SERVICE));
+        let [host, port] = [0, 1].map(|index| answer.items()[index].text());
+        format!("{host}:{port}").parse::<SocketAddr>().expect("an address")
+    };
+    // As on the real side: a write on its way may be lost otherwise.
+    let accept = |address: SocketAddr, replicas: u32| {
+        Wire::connect(address).ask(&format!("CONFIG SET min-replicas-to-write {replicas}"));
+    };
+    let first = named();
+    accept(first, 100);
     master.stop().map_err(|error| error.to_string())?;
     master.advance(Duration::from_secs(30));
     running.progress(3)?;
     master.start().map_err(|error| error.to_string())?;
+    accept(first, 0);
+    let second = named();
+    accept(second, 100);
     let reply = Wire::connect(sentinels[0]).ask(&format!("SENTINEL FAILOVER {}", SentinelSet::SERVICE));
     if reply.is_error() {
         return Err(format!("SENTINEL FAILOVER: {reply:?}"));
     }
+    accept(second, 0);
     running.progress(3)?;
     running.stop();
     let written = running.until("-- after")?;
@@ -270,13 +286,7 @@ fn play_on_own(program: &Program) -> Result<Outcome, String> {
     let lines = transcript.join("\n");
     fs::write(log.with_extension("txt"), lines).map_err(|error| format!("{}: {error}", log.display()))?;
     let written: Vec<Written> = written.iter().filter_map(|line| Written::parse(line)).collect();
-    let master_of = |_: &str| {
-        let mut sentinel = Wire::connect(sentinels[0]);
-        let answer = sentinel.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", SentinelSet::SERVICE));
-        let [host, port] = [0, 1].map(|index| answer.items()[index].text());
-        format!("{host}:{port}").parse().expect("an address")
-    };
-    let (lost, doubled) = compare_writes(master_of, &written);
+    let (lost, doubled) = compare_writes(|_| named(), &written);
     let unknown = written.iter().map(|written| written.unknown.len()).sum();
     let written = written.iter().map(|written| written.last).sum();
     Ok(Outcome { transcript, written, unknown, lost, doubled, seen: Seen::default(), log })
