@@ -19,6 +19,7 @@ mod administration;
 mod bad_days;
 mod crawl;
 mod front;
+mod own_sentinels;
 #[expect(dead_code, reason = "these programs have packages of their own")]
 #[path = "../locks/packages.rs"]
 mod packages;

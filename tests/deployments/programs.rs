@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+
+use redouble::Server;
 
 use super::front::Front;
 use super::packages::{NodePackages, Requirements, folder, node_modules, python};
@@ -129,6 +132,19 @@ impl Deployment {
         }
     }
 
+    /// Where the master of a key is.
+    fn master_of(&self, key: &str) -> SocketAddr {
+        let port = match self {
+            Self::Sentinel(set) => set.master(),
+            Self::Cluster(cluster) => {
+                let slot = slot_of(key);
+                let masters = cluster.lines();
+                masters.iter().find(|line| line.is_master() && line.owns(slot)).expect("a master").port
+            }
+        };
+        self.nodes().iter().find(|node| node.port() == port).expect("it is there").address()
+    }
+
     /// What a program gets to know where it is.
     fn environment(&self) -> Vec<(String, String)> {
         let of = |name: &str, value: String| (name.to_owned(), value);
@@ -189,7 +205,7 @@ pub fn play(program: &Program, through: bool) -> Result<Outcome, String> {
     if written.len() != WORKERS {
         return Err(format!("{} workers tell what they wrote", written.len()));
     }
-    let (lost, doubled) = compare_writes(&deployment, &written);
+    let (lost, doubled) = compare_writes(|key| deployment.master_of(key), &written);
     if let Some(front) = &front {
         let mut text = front.log();
         // What happened to the first keys that are not as they should be.
@@ -201,6 +217,79 @@ pub fn play(program: &Program, through: bool) -> Result<Outcome, String> {
     let unknown = written.iter().map(|written| written.unknown.len()).sum();
     let written = written.iter().map(|written| written.last).sum();
     Ok(Outcome { transcript, written, unknown, lost, doubled, seen, log })
+}
+
+/// Plays a program that uses Sentinels on those of redouble itself, and then compares it with what it does on real ones. Nobody
+/// waits there for a master that is gone: the test moves the clock.
+pub fn compare_with_own(name: &str) -> Result<(), String> {
+    let program = PROGRAMS.iter().find(|program| program.name == name).expect("a program");
+    let (own, real) = (play_on_own(program)?, play(program, false)?);
+    for (number, (own, real)) in own.transcript.iter().zip(&real.transcript).enumerate() {
+        if own != real {
+            return Err(format!("line {}, real: {real}\n  own: {own}", number + 1));
+        }
+    }
+    match (own.transcript.len(), real.transcript.len()) {
+        (own, real) if own != real => Err(format!("{own} lines on redouble's Sentinels, {real} on real ones")),
+        _ if !own.lost.is_empty() || !own.doubled.is_empty() && real.doubled.is_empty() => {
+            Err([own.lost, own.doubled].concat().join("; "))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn play_on_own(program: &Program) -> Result<Outcome, String> {
+    let installed = install(program.language)?;
+    let builder = Server::builder().compat("redis-7.0".parse()?).replicas(2).sentinels(3);
+    let master = builder.spawn().map_err(|error| error.to_string())?;
+    let sentinels = master.sentinels();
+    let list = sentinels.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
+    let environment = vec![
+        ("REDIS_URL".to_owned(), master.url()),
+        ("REDIS_SENTINELS".to_owned(), list),
+        ("REDIS_SENTINEL_SERVICE".to_owned(), SentinelSet::SERVICE.to_owned()),
+    ];
+    let logs = folder().join("logs").join("deployments");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
+    let log = logs.join(format!("{}-own.log", program.name));
+    let mut running = Running::start(program, &installed, environment, &log)?;
+    let mut transcript = running.until("-- load")?;
+    running.progress(3)?;
+    let named = || {
+        let mut sentinel = Wire::connect(sentinels[0]);
+        let answer = sentinel.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}", SentinelSet::SERVICE));
+        let [host, port] = [0, 1].map(|index| answer.items()[index].text());
+        format!("{host}:{port}").parse::<SocketAddr>().expect("an address")
+    };
+    // As on the real side: a write on its way may be lost otherwise.
+    let accept = |address: SocketAddr, replicas: u32| {
+        Wire::connect(address).ask(&format!("CONFIG SET min-replicas-to-write {replicas}"));
+    };
+    let first = named();
+    accept(first, 100);
+    master.stop().map_err(|error| error.to_string())?;
+    master.advance(Duration::from_secs(30));
+    running.progress(3)?;
+    master.start().map_err(|error| error.to_string())?;
+    accept(first, 0);
+    let second = named();
+    accept(second, 100);
+    let reply = Wire::connect(sentinels[0]).ask(&format!("SENTINEL FAILOVER {}", SentinelSet::SERVICE));
+    if reply.is_error() {
+        return Err(format!("SENTINEL FAILOVER: {reply:?}"));
+    }
+    accept(second, 0);
+    running.progress(3)?;
+    running.stop();
+    let written = running.until("-- after")?;
+    transcript.extend(running.until_end()?);
+    let lines = transcript.join("\n");
+    fs::write(log.with_extension("txt"), lines).map_err(|error| format!("{}: {error}", log.display()))?;
+    let written: Vec<Written> = written.iter().filter_map(|line| Written::parse(line)).collect();
+    let (lost, doubled) = compare_writes(|_| named(), &written);
+    let unknown = written.iter().map(|written| written.unknown.len()).sum();
+    let written = written.iter().map(|written| written.last).sum();
+    Ok(Outcome { transcript, written, unknown, lost, doubled, seen: Seen::default(), log })
 }
 
 /// Slots move, a replica takes over, a master is killed, and slots move again.
@@ -348,8 +437,8 @@ impl Written {
 }
 
 /// Compares what the workers were told with what is there: what is lost, and what is there too often.
-fn compare_writes(deployment: &Deployment, written: &[Written]) -> (Vec<String>, Vec<String>) {
-    let mut reader = Reader::new(deployment);
+fn compare_writes(master_of: impl Fn(&str) -> SocketAddr, written: &[Written]) -> (Vec<String>, Vec<String>) {
+    let mut reader = Reader { master_of, wires: BTreeMap::new() };
     let (mut lost, mut doubled) = (Vec::new(), Vec::new());
     for (worker, Written { last, unknown }) in written.iter().enumerate() {
         for remainder in 0..KEYS {
@@ -383,27 +472,16 @@ fn compare_writes(deployment: &Deployment, written: &[Written]) -> (Vec<String>,
 }
 
 /// Reads keys from the masters themselves.
-struct Reader<'a> {
-    deployment: &'a Deployment,
-    wires: BTreeMap<u16, Wire>,
+struct Reader<M> {
+    /// Where the master of a key is.
+    master_of: M,
+    wires: BTreeMap<SocketAddr, Wire>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(deployment: &'a Deployment) -> Self {
-        Self { deployment, wires: BTreeMap::new() }
-    }
-
+impl<M: Fn(&str) -> SocketAddr> Reader<M> {
     fn wire(&mut self, key: &str) -> &mut Wire {
-        let port = match self.deployment {
-            Deployment::Sentinel(set) => set.master(),
-            Deployment::Cluster(cluster) => {
-                let slot = slot_of(key);
-                let masters = cluster.lines();
-                masters.iter().find(|line| line.is_master() && line.owns(slot)).expect("a master").port
-            }
-        };
-        let address = self.deployment.nodes().iter().find(|node| node.port() == port).expect("it is there").address();
-        self.wires.entry(port).or_insert_with(|| Wire::connect(address))
+        let address = (self.master_of)(key);
+        self.wires.entry(address).or_insert_with(|| Wire::connect(address))
     }
 
     fn list(&mut self, key: &str) -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! The stories: what must be true of redouble in front of a deployment, beside what programs see.
 
-use super::{administration, bad_days, crawl};
+use super::{administration, bad_days, crawl, own_sentinels};
 
 pub struct Story {
     pub name: &'static str,
@@ -43,4 +43,9 @@ stories! {
     crawl::no_real_address_of_a_cluster_leaves,
     crawl::no_real_address_of_a_sentinel_set_leaves,
     crawl::data_that_looks_like_addresses_is_not_changed,
+    own_sentinels::redis_py_sees_no_difference_between_own_sentinels_and_real_ones,
+    own_sentinels::redis_py_with_asyncio_sees_no_difference_between_own_sentinels_and_real_ones,
+    own_sentinels::ioredis_sees_no_difference_between_own_sentinels_and_real_ones,
+    own_sentinels::node_redis_sees_no_difference_between_own_sentinels_and_real_ones,
+    own_sentinels::redis_rs_sees_no_difference_between_own_sentinels_and_real_ones,
 }
