@@ -16,8 +16,9 @@ use crate::protocol::Words;
 const LARGEST_CHUNK: usize = 256 * 1024;
 /// The least number of chunks.
 const CHUNKS: usize = 8;
-/// The least size of a chunk, however many journals share their memory.
+/// The least size of a chunk, however many journals share their memory, and that of the first ones.
 const LEAST_CHUNK: usize = 4096;
+const FIRST_CHUNK: usize = 16 * 1024;
 /// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
 /// The most records that the auditor leaves unread, if there is room for them.
@@ -169,16 +170,16 @@ impl Ring {
         self.most = most;
         self.make_room(0);
         // A chunk that is too large for this size would drop all its records together.
-        if self.current.bytes.capacity() > self.chunk_size() && most > 0 {
+        if self.current.bytes.capacity() > self.largest_chunk() && most > 0 {
             self.start_chunk(0);
         }
         self.count();
     }
 
-    /// Looks up how much room there is, and returns the usual size of a chunk.
-    fn chunk_size(&mut self) -> usize {
+    /// Looks up how much room there is, and returns the largest size of a chunk.
+    fn largest_chunk(&mut self) -> usize {
         self.room = self.most.min(self.share.as_ref().map_or(usize::MAX, Share::fair));
-        (self.room / CHUNKS).min(LARGEST_CHUNK).max(LEAST_CHUNK)
+        (self.room / CHUNKS).clamp(LEAST_CHUNK, LARGEST_CHUNK)
     }
 
     pub fn room(&self) -> usize {
@@ -249,7 +250,9 @@ impl Ring {
     /// Begins a chunk with room for so many bytes.
     #[cold]
     fn start_chunk(&mut self, room: usize) {
-        let size = room.max(self.chunk_size());
+        // Chunks grow with the journal: one of few records takes little memory.
+        let usual = (self.older_capacity / CHUNKS).max(FIRST_CHUNK);
+        let size = room.max(usual.min(self.largest_chunk()));
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
             self.older_capacity += full.bytes.capacity();
@@ -395,8 +398,14 @@ impl Ring {
 }
 
 impl Forgetful for Ring {
-    /// Drops the oldest chunk, even if it is the only one.
+    /// Gives back room that is not used, or drops the oldest chunk, even if it is the only one.
     fn forget(&mut self) -> bool {
+        let (used, reserved) = (self.current.bytes.len(), self.current.bytes.capacity());
+        if used < reserved / 2 && used > 0 {
+            self.current.bytes.shrink_to_fit();
+            self.count();
+            return true;
+        }
         if self.older.is_empty() && self.current.bytes.capacity() > 0 {
             let last = std::mem::take(&mut self.current);
             self.current.first = self.written;
