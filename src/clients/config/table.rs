@@ -356,7 +356,7 @@ pub(super) static TABLE: &[Directive] = &[
     switch("enable-paths-outside-dir", "no").at_start().hidden(),
     switch("journal", "no").at_start().hidden(),
     memory("journal-size", "67108864", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
-    memory("journal-memory", "0", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
+    memory("journal-memory", "0", 0, MOST_SIZE as u64).at_start().hidden(),
     switch("audit", "no").at_start().hidden(),
     memory("audit-memory", "1073741824", LEAST_SIZE as u64, MOST_SIZE as u64).at_start().hidden(),
     choice("identify-clients", "machine", &["machine", "children", "no"]).at_start().hidden(),

@@ -91,10 +91,12 @@ impl Watchers {
         added: &mut Vec<WatchedKey>,
     ) {
         added.reserve(keys.len());
+        let mut step: SmallVec<[(&[u8], bool); 4]> = SmallVec::new();
         while keys.len() > 0 {
+            // Asked while the table is free: the answer may need a shard whose holder waits for the table.
+            step.extend(keys.by_ref().take(STEP).map(|key| (key, is_expired(key))));
             let mut by_key = self.by_key();
-            for key in keys.by_ref().take(STEP) {
-                let expired = is_expired(key);
+            for (key, expired) in step.drain(..) {
                 if let Some(shared) = by_key.add(db, key, watch, expired) {
                     added.push((db, shared));
                 }
@@ -105,16 +107,17 @@ impl Watchers {
 
     /// Removes a watch from keys. `each` is told of each key whether it had expired before it was watched, and is still there.
     pub fn remove(&self, keys: &[WatchedKey], watch: &Arc<Watch>, mut each: impl FnMut(u32, &[u8], bool)) {
+        let mut had_expired: SmallVec<[bool; 16]> = SmallVec::new();
         for step in keys.chunks(STEP) {
             let mut by_key = self.by_key();
-            for (db, key) in step {
-                let had_expired = by_key.remove(*db, key, watch);
-                each(*db, key, had_expired);
-            }
+            had_expired.extend(step.iter().map(|(db, key)| by_key.remove(*db, key, watch)));
             if by_key.table.is_empty() && by_key.table.capacity() > ROOM_KEPT {
                 by_key.table = HashTable::new();
             }
             self.keys.store(by_key.table.len(), Ordering::Relaxed);
+            // Told while the table is free: who is told may need a shard whose holder waits for the table.
+            drop(by_key);
+            step.iter().zip(had_expired.drain(..)).for_each(|((db, key), had_expired)| each(*db, key, had_expired));
         }
     }
 
