@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 #[path = "support/mod.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
