@@ -65,8 +65,9 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: build redis twemproxy ## Benchmarks: beside the servers found, in front of one, framer, keyspace, dispatch, audit, and what auditing costs
+bench: build redis twemproxy ## Benchmarks: beside the servers found, under attack, in front of one, framer, keyspace, dispatch, audit, and what auditing costs
 	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
+	$(CARGO) bench --locked --features internals --bench hostile
 	$(CARGO) bench --locked --features internals --bench upstream
 	$(CARGO) bench --locked --features internals --bench deployment
 	$(CARGO) bench --locked --features internals --bench parts

@@ -5,6 +5,7 @@
 //! Begin with [`error`], which has the error texts of general use, and [`clock`], the only source of time.
 
 pub mod background;
+pub mod budget;
 pub mod clock;
 pub mod duration;
 pub mod error;

@@ -85,6 +85,7 @@ fn tell(auditor: &Auditor, mut result: AuditResult, json: bool, notes: Vec<Strin
         locks: auditor.lock_count(),
         unlisted: auditor.unlisted(),
         missed: 0,
+        forgotten: 0,
     };
     result.worlds = vec![world];
     result.write_files()?;

@@ -120,6 +120,13 @@ impl AuditResult {
             let entries = if missed == 1 { "1 entry was" } else { &format!("{missed} entries were") };
             notes.push(format!("{entries} not audited: the journal was full (--journal-size BYTES)"));
         }
+        let forgotten: u64 = self.worlds.iter().map(|world| world.forgotten).sum();
+        if forgotten > 0 {
+            let locks = if forgotten == 1 { "1 lock was" } else { &format!("{forgotten} locks were") };
+            notes.push(format!(
+                "{locks} forgotten, so findings may be missing: there are too many (--audit-memory BYTES)"
+            ));
+        }
         if unlisted > 0 {
             notes.push(format!("{} not told: there are too many", counted(unlisted, "more finding")));
         }

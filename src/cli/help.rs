@@ -63,8 +63,13 @@ Most used:
                         end when the process that started this one ends
   --journal yes         keeps a journal of every command (REDOUBLE JOURNAL)
   --journal-size BYTES  what it may take; 64mb by default
+  --journal-memory BYTES
+                        what the journals of all servers and spaces may take together;
+                        16 times that by default
   --audit yes           watches who holds which lock, and what is done wrong
                         (REDOUBLE AUDIT); keeps a journal, too
+  --audit-memory BYTES  what the auditors of all servers and spaces may know together;
+                        1gb by default
   --locks GLOB          keys that are locks whatever is done with them; --not-locks GLOB:
                         keys that are none
   --resources GLOB      keys with data that must not be lost

@@ -208,8 +208,8 @@ impl Instance {
         instance
     }
 
-    /// Another server of the same process, with the same settings. The two share the audit, the log, the shutdown, the count of panics and the
-    /// search for processes, and nothing else.
+    /// Another server of the same process, with the same settings. The two share the audit, the memory of journals, the
+    /// log, the shutdown, the count of panics and the search for processes, and nothing else.
     pub fn sibling(&self, number: u16) -> Self {
         let clock = Arc::new(Clock::new());
         let keyspace = Keyspace::new(self.keyspace.databases(), &clock);
@@ -247,6 +247,7 @@ impl Instance {
 
     fn with_same_settings(&self, clock: Arc<Clock>, keyspace: Keyspace) -> Self {
         let another = Self::with_keyspace(self.config.copy(), self.profile, clock, keyspace);
+        another.control.journal.share_memory(&self.control.journal);
         Self {
             log: Arc::clone(&self.log),
             created_files: Arc::clone(&self.created_files),

@@ -25,6 +25,8 @@ impl SubscriptionKind {
 /// The most bytes of the names that one client is subscribed to, with [`BESIDE_NAME`] for each.
 const MOST_NAMES: usize = 64 << 20;
 const BESIDE_NAME: usize = 128;
+/// So many names are removed before publishers get a turn.
+const STEP: usize = 256;
 /// A buffer for messages that has grown beyond this is given back.
 const MESSAGE_KEPT: usize = 64 << 10;
 
@@ -87,11 +89,21 @@ impl PubSub {
                 return None;
             }
             let by_name = &mut subscribers[kind as usize];
-            let name = by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-            let subscribers = by_name.entry(Arc::clone(&name)).or_default();
-            if let Err(place) = subscribers.binary_search_by_key(&client.id(), |other| other.id()) {
-                subscribers.insert(place, Arc::clone(client));
-            }
+            let known = by_name.get_key_value(name).map(|(name, _)| Arc::clone(name));
+            let name = match known {
+                Some(name) => {
+                    let subscribers = by_name.entry(Arc::clone(&name)).or_default();
+                    if let Err(place) = subscribers.binary_search_by_key(&client.id(), |other| other.id()) {
+                        subscribers.insert(place, Arc::clone(client));
+                    }
+                    name
+                }
+                None => {
+                    let name: Arc<[u8]> = name.into();
+                    by_name.insert(Arc::clone(&name), vec![Arc::clone(client)]);
+                    name
+                }
+            };
             subscriptions.turn += 1;
             subscriptions.names[kind as usize].insert(name, subscriptions.turn);
             subscriptions.bytes = bytes;
@@ -110,13 +122,41 @@ impl PubSub {
         count
     }
 
-    /// The names that a client is subscribed to, in the order of subscribing.
+    /// Unsubscribes a client from all names of a kind. Returns them in the order of subscribing, each with the number of
+    /// subscriptions left.
+    pub fn unsubscribe_all(&self, client: &Client, kind: SubscriptionKind) -> Vec<(Arc<[u8]>, usize)> {
+        let mut names: Vec<(Arc<[u8]>, u64)> = {
+            let mut registry = self.registry();
+            let Some(subscriptions) = registry.clients.get_mut(&client.id()) else { return Vec::new() };
+            let names = std::mem::take(&mut subscriptions.names[kind as usize]);
+            subscriptions.bytes -= names.keys().map(|name| name.len() + BESIDE_NAME).sum::<usize>();
+            names.into_iter().collect()
+        };
+        // In the order of the table, where neighbours are near each other.
+        for step in names.chunks(STEP) {
+            let mut registry = self.registry();
+            let subscribers = &mut registry.subscribers[kind as usize];
+            step.iter().for_each(|(name, _)| remove_subscriber(subscribers, name, client));
+        }
+        let mut registry = self.registry();
+        let mut left = registry.clients.get(&client.id()).map_or(0, |subscriptions| subscriptions.count(kind));
+        registry.settle(client);
+        self.subscribed_clients.store(registry.clients.len(), Ordering::Release);
+        drop(registry);
+        names.sort_unstable_by_key(|(_, turn)| *turn);
+        left += names.len();
+        let counted = names.into_iter().map(|(name, _)| {
+            left -= 1;
+            (name, left)
+        });
+        counted.collect()
+    }
+
+    /// The names that a client is subscribed to.
     pub fn names(&self, client: &Client, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
         let registry = self.registry();
-        let Some(subscriptions) = registry.clients.get(&client.id()) else { return Vec::new() };
-        let mut names: Vec<_> = subscriptions.names[kind as usize].iter().collect();
-        names.sort_unstable_by_key(|(_, turn)| **turn);
-        names.into_iter().map(|(name, _)| Arc::clone(name)).collect()
+        let subscriptions = registry.clients.get(&client.id());
+        subscriptions.map_or_else(Vec::new, |known| known.names[kind as usize].keys().map(Arc::clone).collect())
     }
 
     /// The number of a client's subscriptions, as replies count them: shard channels by themselves.
@@ -233,12 +273,18 @@ impl Registry {
             subscriptions.bytes -= name.len() + BESIDE_NAME;
             remove_subscriber(&mut self.subscribers[kind as usize], name, client);
         }
-        subscriptions.show(client);
         let count = subscriptions.count(kind);
+        self.settle(client);
+        count
+    }
+
+    /// Publishes the counts of a client, and forgets it if nothing is left.
+    fn settle(&mut self, client: &Client) {
+        let Some(subscriptions) = self.clients.get(&client.id()) else { return };
+        subscriptions.show(client);
         if subscriptions.is_empty() {
             self.clients.remove(&client.id());
         }
-        count
     }
 }
 
@@ -363,9 +409,14 @@ mod tests {
         for name in ["c", "a", "b"] {
             pubsub.subscribe(&one, SubscriptionKind::Pattern, name.as_bytes());
         }
-        let names: Vec<_> = pubsub.names(&one, SubscriptionKind::Pattern).iter().map(|name| name[0]).collect();
-        assert_eq!(names, b"cab");
+        pubsub.subscribe(&one, SubscriptionKind::Channel, b"d");
         assert_eq!(pubsub.active(SubscriptionKind::Pattern, None)[0][..], b"a"[..]);
+        let left = pubsub.unsubscribe_all(&one, SubscriptionKind::Pattern);
+        let left: Vec<_> = left.iter().map(|(name, left)| (name[0], *left)).collect();
+        assert_eq!(left, [(b'c', 3), (b'a', 2), (b'b', 1)]);
+        assert_eq!((pubsub.len(SubscriptionKind::Pattern), pubsub.clients()), (0, 1));
+        assert_eq!(pubsub.unsubscribe_all(&one, SubscriptionKind::Channel).len(), 1);
+        assert_eq!((pubsub.clients(), one.seen().is_subscriber()), (0, false));
     }
 
     #[test]

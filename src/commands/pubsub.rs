@@ -131,9 +131,8 @@ fn unsubscribe(call: &mut Call<'_>, args: &mut Args<'_>, topic: SubscriptionKind
     let client = &call.session.client;
     let mut replies = Vec::with_capacity(args.left());
     if args.is_empty() {
-        for name in pubsub.names(client, topic) {
-            replies.push(confirmation(kind, Some(&name), pubsub.unsubscribe(client, topic, &name)));
-        }
+        let left = pubsub.unsubscribe_all(client, topic);
+        replies.extend(left.into_iter().map(|(name, left)| confirmation(kind, Some(&name), left)));
         if replies.is_empty() {
             replies.push(confirmation(kind, None, pubsub.count(client, topic)));
         }

@@ -206,6 +206,12 @@ impl AuditGuard {
         self.audit.status().missed
     }
 
+    /// The number of locks that were forgotten because all audits together knew more than
+    /// [they may](crate::Builder::audit_memory). If it is above 0, findings may be missing.
+    pub fn forgotten(&self) -> u64 {
+        self.audit.status().forgotten
+    }
+
     /// The journals that the audit reads.
     pub fn journals(&self) -> &[JournalGuard] {
         &self.journals

@@ -182,10 +182,24 @@ impl Builder {
         self
     }
 
+    /// What the journals of all servers and [spaces](Server::space) may take together, in bytes. The fullest of them forgets its
+    /// oldest entries first. Default: sixteen times the size of one.
+    pub fn journal_memory(self, bytes: usize) -> Self {
+        self.config.assign("journal-memory", bytes.to_string());
+        self
+    }
+
     /// Starts the lock auditor with the server. It needs a journal, which is switched on, too. Default: off. See
     /// [`World::audit`](crate::World::audit).
     pub fn audit(self) -> Self {
         self.config.assign("audit", "yes");
+        self
+    }
+
+    /// About what the auditors of all servers and [spaces](Server::space) may take together to know who holds which lock, in
+    /// bytes. The one that knows most forgets it first. Default: 1 GiB.
+    pub fn audit_memory(self, bytes: usize) -> Self {
+        self.config.assign("audit-memory", bytes.to_string());
         self
     }
 
@@ -439,6 +453,7 @@ impl Builder {
         instance.log = self.log;
         instance.acl = Acl::new(&table);
         instance.audit = Arc::new(LiveAudit::new(table.clone(), self.scope, instance.config.is_on("audit")));
+        instance.audit.limit_memory(instance.config.number("audit-memory"));
         instance.apply_settings();
         instance.load_users().map_err(Error::Config)?;
         let config = &instance.config;

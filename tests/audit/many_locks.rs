@@ -1,8 +1,13 @@
 //! What is remembered of a lock does not depend on how many others there are.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use redouble::Server;
+
 use super::story::{Played, play, token};
+use crate::support::wire::{Frame, Wire, request};
+use crate::support::{address, start};
 
 const TAKE_ALL: &str =
     "for at, key in ipairs(KEYS) do redis.call('set', key, ARGV[1] .. at, 'NX', 'PX', 7200000) end return 'OK'";
@@ -71,4 +76,54 @@ fn a_lock_that_rests_behind_five_thousand_others_is_told_of_as_if_it_were_the_on
     let few = told(&played(AT_ONCE));
     assert!(few.len() > 4, "{few:#?}");
     assert_eq!(told(&played(5000)), few);
+}
+
+#[test]
+fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they_forgot() {
+    const MOST: i64 = 16 << 20;
+    const SPACES: usize = 3;
+    const LOCKS: usize = 5000;
+    const RELEASE: &str =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    let info = |wire: &mut Wire| -> BTreeMap<String, Frame> {
+        let reply = wire.ask("REDOUBLE AUDIT INFO");
+        reply.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
+    };
+    let server = start(Server::builder().audit().audit_memory(MOST as usize));
+    let mut quiet = Wire::connect(address(&server));
+    let mut refused = Wire::connect(address(&server));
+    assert_eq!(quiet.ask("SET lock:quiet 5f0c9a83b1d24e67 NX PX 600000"), Frame::status("OK"));
+    assert_eq!(refused.ask("SET lock:quiet 91e7c2d40a8b36f5 NX PX 600000"), Frame::NullBulk);
+    assert_eq!(quiet.ask("REDOUBLE LOCKS").items().len(), 1);
+    for space in 0..SPACES {
+        let mut busy = Wire::connect(address(&server));
+        assert_eq!(busy.ask(&format!("REDOUBLE SPACE busy{space}")), Frame::status("OK"));
+        let token = |lock: usize| format!("91e7c2d40a8b36f5-{space}-{lock}");
+        let take = |lock: usize| {
+            request(&["SET", &format!("lock:{lock}"), &token(lock), "NX", "PX", "600000"].map(str::to_owned))
+        };
+        busy.send(&(0..LOCKS).flat_map(take).collect::<Vec<u8>>());
+        (0..LOCKS).for_each(|_| assert_eq!(busy.expect(), Frame::status("OK")));
+        // Whoever gives back what was forgotten is blamed for nothing.
+        for lock in 0..20 {
+            let words = ["EVAL", RELEASE, "1", &format!("lock:{lock}"), &token(lock)].map(str::to_owned);
+            busy.send(&request(&words));
+            assert_eq!(busy.expect(), Frame::Integer(1));
+        }
+        let info = info(&mut busy);
+        assert!((1..=MOST).contains(&info["bytes-together"].integer()), "{info:?}");
+        assert_eq!((info["most-bytes-together"].integer(), info["missed"].integer()), (MOST, 0), "{info:?}");
+        assert_eq!(busy.ask("REDOUBLE AUDIT COUNT"), Frame::Integer(0), "{:?}", busy.ask("REDOUBLE AUDIT LIST"));
+    }
+    let mut driver = Wire::connect(address(&server));
+    let all: i64 = (0..SPACES)
+        .map(|space| {
+            assert_eq!(driver.ask(&format!("REDOUBLE SPACE busy{space}")), Frame::status("OK"));
+            info(&mut driver)["forgotten"].integer()
+        })
+        .sum();
+    assert!(all > 1000, "{all} locks were forgotten");
+    // Who knows little keeps it.
+    assert_eq!(info(&mut quiet)["forgotten"].integer(), 0);
+    assert_eq!(quiet.ask("REDOUBLE LOCKS").items().len(), 1);
 }

@@ -8,7 +8,7 @@ use std::thread;
 use redouble::Server;
 
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{address, start};
+use crate::support::{address, start, wait_until};
 
 const ALL: usize = 64 << 20;
 
@@ -201,6 +201,67 @@ fn nothing_is_missing_without_being_counted() {
     assert_eq!(last[0]["seq"].integer(), SENT as i64);
     assert_eq!(command(&last[0]), format!("SET key:{} {}", SENT - 1, "v".repeat((SENT - 1) % 40)));
     assert_eq!(count(&mut driver, &format!("since {}", SENT - 10)), 10);
+}
+
+#[test]
+fn a_hundred_spaces_do_not_remember_more_together_than_they_may() {
+    const MOST: usize = 2 << 20;
+    let server = start(Server::builder().journal(64 << 20).journal_memory(MOST));
+    let enter = |space: &str| {
+        let mut wire = Wire::connect(address(&server));
+        wire.ask(&format!("REDOUBLE SPACE {space}"));
+        wire
+    };
+    let info = |wire: &mut Wire| fields(&wire.ask("REDOUBLE JOURNAL INFO"));
+    let mut quiet = enter("quiet");
+    (0..20).for_each(|n| drop(quiet.ask(&format!("SET quiet:{n} 1"))));
+
+    const SPACES: usize = 100;
+    const SENT: usize = 300;
+    let value = "v".repeat(200);
+    let trip: Vec<u8> = (0..SENT).flat_map(|n| request(&["SET", &format!("key:{n}"), &value])).collect();
+    let mut spaces: Vec<Wire> = (0..SPACES).map(|n| enter(&format!("busy{n}"))).collect();
+    for wire in &mut spaces {
+        wire.send(&trip);
+        (0..SENT).for_each(|_| drop(wire.expect()));
+        let info = info(wire);
+        assert_eq!(info["most-bytes-together"].integer(), MOST as i64);
+        let together = info["bytes-together"].integer();
+        assert!((1..=MOST as i64).contains(&together), "{info:?}");
+    }
+    let mut forgotten = Vec::new();
+    for wire in &mut spaces {
+        let info = info(wire);
+        // INFO is no entry.
+        assert_eq!(info["entries"].integer() + info["forgotten"].integer(), SENT as i64, "{info:?}");
+        forgotten.push(info["forgotten"].integer());
+    }
+    // So much does not fit, and all have forgotten about as much.
+    let all: i64 = forgotten.iter().sum();
+    assert!(all > (SPACES * SENT) as i64 / 2, "{forgotten:?}");
+    assert!(forgotten.iter().all(|count| *count > 0), "{forgotten:?}");
+    let info = info(&mut quiet);
+    assert_eq!((info["entries"].integer(), info["forgotten"].integer()), (20, 0), "{info:?}");
+    // Who goes makes room.
+    let before = info["bytes-together"].integer();
+    let mut driver = Wire::connect(address(&server));
+    (0..SPACES).for_each(|n| drop(driver.ask(&format!("REDOUBLE SPACES DROP busy{n}"))));
+    wait_until("the spaces are gone", || {
+        fields(&driver.ask("REDOUBLE JOURNAL INFO"))["bytes-together"].integer() < before / 4
+    });
+}
+
+#[test]
+fn a_journal_cannot_be_given_more_than_all_may_have() {
+    let server = start(Server::builder().journal(64 << 20).journal_memory(1 << 20));
+    let mut driver = Wire::connect(address(&server));
+    assert_eq!(fields(&driver.ask("REDOUBLE JOURNAL INFO"))["most-bytes"].integer(), 1 << 20);
+    let refused = driver.ask("REDOUBLE JOURNAL ON 2mb").text();
+    assert_eq!(refused, "ERR all journals together may take 1048576 bytes (journal-memory)");
+    assert_eq!(driver.ask("REDOUBLE JOURNAL ON 512kb"), Frame::status("OK"));
+    assert_eq!(fields(&driver.ask("REDOUBLE JOURNAL INFO"))["most-bytes"].integer(), 512 << 10);
+    assert_eq!(driver.ask("REDOUBLE JOURNAL ON"), Frame::status("OK"));
+    assert_eq!(fields(&driver.ask("REDOUBLE JOURNAL INFO"))["most-bytes"].integer(), 1 << 20);
 }
 
 #[test]

@@ -81,8 +81,6 @@ impl Instance {
 
     /// Removes the watches of a connection.
     pub fn unwatch(&self, watching: Watching) {
-        for (db, key) in &watching.keys {
-            self.keyspace.unwatch(*db, key, &watching.watch);
-        }
+        self.keyspace.watchers().remove(&watching.keys, &watching.watch, |_, _, _| {});
     }
 }

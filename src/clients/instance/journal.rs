@@ -10,7 +10,7 @@ use crate::clients::identification::Identified;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::clients::session::Client;
 use crate::insight::audit::{AuditedServer, Judgement};
-use crate::powers::{Hook, Journal};
+use crate::powers::{Hook, Journal, LEAST_SIZE};
 
 /// The channel of new findings.
 pub const FINDINGS_CHANNEL: &[u8] = b"__redouble__:findings";
@@ -28,12 +28,19 @@ impl Instance {
 
     fn record_journal(&self, bytes: usize) {
         let was_on = self.control.journal.is_on();
-        self.control.journal.start(bytes);
+        let together = self.journals_may_take();
+        self.control.journal.limit_memory(together, bytes);
+        self.control.journal.start(together.map_or(bytes, |together| bytes.min(together)));
         if !was_on {
             self.control.journal.repeat_mark((self.clock.micros(), real_micros()));
         }
         self.active_hooks.arm(Hook::Journal);
         self.clients.all().iter().for_each(|client| self.identify_present(client));
+    }
+
+    /// What all journals of the process may take together, if that was set: at least the size of the smallest one.
+    pub fn journals_may_take(&self) -> Option<usize> {
+        Some(self.config.number("journal-memory")).filter(|bytes| *bytes > 0).map(|bytes: usize| bytes.max(LEAST_SIZE))
     }
 
     /// Looks up the process of a client that has been there for some time, unless that was done.

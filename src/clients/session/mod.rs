@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use crate::clients::acl::User;
 use crate::clients::deployment::DeploymentNode;
 use crate::clients::stats::{Counters, add};
-use crate::data::keyspace::{ViewStats, Watch};
+use crate::data::keyspace::{ViewStats, Watch, WatchedKey};
 use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
@@ -140,7 +140,7 @@ pub struct Queued {
 #[derive(Default)]
 pub struct Watching {
     pub watch: Arc<Watch>,
-    pub keys: Vec<(u32, Box<[u8]>)>,
+    pub keys: Vec<WatchedKey>,
 }
 
 impl Session {

@@ -83,6 +83,7 @@ const NEAREST_IN_ERROR: usize = 5;
 const SEARCHED: u64 = 2000;
 
 fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
+    let is_usual = args.is_empty();
     let bytes = match args.optional() {
         None => USUAL_SIZE,
         Some(word) => parse_memory(word)
@@ -91,6 +92,10 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             .ok_or_else(|| expected("a size from 256kb to 64gb was expected", Some(word)))?,
     };
     nothing_more(args)?;
+    if let Some(together) = call.server.journals_may_take().filter(|together| bytes > *together && !is_usual) {
+        let text = format!("ERR all journals together may take {together} bytes (journal-memory)");
+        return Err(CommandError::new(text.into_bytes()));
+    }
     call.server.start_journal(bytes);
     Ok(Reply::OK)
 }
@@ -111,6 +116,8 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (text("last-seq"), count(extent.last)),
         (text("bytes"), count(extent.used as u64)),
         (text("most-bytes"), count(extent.most as u64)),
+        (text("bytes-together"), count(extent.together.0 as u64)),
+        (text("most-bytes-together"), count(extent.together.1 as u64)),
     ]))
 }
 

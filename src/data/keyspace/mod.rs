@@ -38,7 +38,7 @@ mod waiters;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Millis};
@@ -70,7 +70,7 @@ pub use strings::Expiry;
 pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, Recovery, Replicated, ScanFilter, View, ViewStats};
-pub use watch::{Presence, Watch};
+pub use watch::{Presence, Watch, WatchedKey};
 
 /// The part of the keyspace that a view can access.
 #[derive(Clone, Copy)]
@@ -253,19 +253,9 @@ impl Keyspace {
         }
     }
 
-    /// Adds a watch, which any change of the key touches; `expired` if the key is there, but has expired.
-    pub fn watch(&self, db: u32, key: &[u8], watch: &Arc<Watch>, expired: bool) {
-        self.watchers.add(db, key, watch, expired);
-    }
-
-    /// Whether a watch is on this key. Takes as long for a client that watches many keys.
-    pub fn is_watching(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
-        self.watchers.has(db, key, watch)
-    }
-
-    /// Removes a watch. Returns whether the key had expired before it was watched, and is still there.
-    pub fn unwatch(&self, db: u32, key: &[u8], watch: &Arc<Watch>) -> bool {
-        self.watchers.remove(db, key, watch)
+    /// Every watch on a key of this keyspace.
+    pub fn watchers(&self) -> &Watchers {
+        &self.watchers
     }
 
     /// Prefetches the memory that look-ups of these hashes will read, in parallel.

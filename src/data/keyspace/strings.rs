@@ -40,10 +40,11 @@ impl View<'_> {
 
     /// The strings under several keys, as reads; `None` for a missing key or another type.
     pub fn strings<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Option<&[u8]>> {
-        for key in keys.clone() {
-            self.find_for_read(key);
-        }
+        let places = self.find_all_for_read(keys.clone());
         let view = &*self;
+        if let Some(places) = places {
+            return places.into_iter().map(|at| Some(view.entry(at?).text()?.bytes)).collect();
+        }
         keys.map(|key| Some(view.peek_found(key)?.text()?.bytes)).collect()
     }
 

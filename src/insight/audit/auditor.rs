@@ -124,6 +124,14 @@ impl Auditor {
         self.state.collector.locks
     }
 
+    /// About how many bytes it takes to know what is known.
+    pub fn memory(&self) -> usize {
+        /// A client with what it has read, and a finding with its evidence.
+        const CLIENT: usize = 1024;
+        const FINDING: usize = 2048;
+        self.state.locks.memory() + self.state.clients.len() * CLIENT + self.findings().len() * FINDING
+    }
+
     /// How many keys are tracked that are locks or may be.
     pub fn tracked_keys(&self) -> usize {
         self.state.locks.len()

@@ -15,6 +15,7 @@ use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
 use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
+use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
 use crate::powers::Follower;
 use crate::spec::Table;
@@ -31,7 +32,9 @@ pub struct LiveAudit {
     subscribed: AtomicU64,
     commands: Table,
     initial: InitialSettings,
-    state: Mutex<LiveState>,
+    state: Arc<Mutex<LiveState>>,
+    /// The memory of all audits of the process.
+    memory: Arc<Budget<LiveState>>,
     /// Held while what would be found at the end is looked for: that takes long with many locks, and memory.
     finishing: Mutex<()>,
 }
@@ -55,6 +58,10 @@ pub struct AuditStatus {
     /// How many records were processed, and how many fell out of the journal before.
     pub records: u64,
     pub missed: u64,
+    /// How many locks were forgotten because all audits together knew too much.
+    pub forgotten: u64,
+    /// About how many bytes all audits know, and the most that they may.
+    pub memory: (usize, usize),
 }
 
 impl Default for LiveAudit {
@@ -66,26 +73,34 @@ impl Default for LiveAudit {
 impl LiveAudit {
     /// An audit that is on from the start, or not.
     pub fn new(commands: Table, scope: Scope, is_on: bool) -> Self {
-        Self::begin(commands, InitialSettings { is_on, scope: Arc::new(scope) })
+        Self::begin(commands, InitialSettings { is_on, scope: Arc::new(scope) }, Arc::default())
+    }
+
+    /// Sets about how many bytes this audit and those of spaces may know together.
+    pub fn limit_memory(&self, bytes: usize) {
+        self.memory.set_most(bytes);
     }
 
     /// An audit of a space of this server, with the settings that this one started with. It knows the locks of spaces that
     /// were dropped.
     pub fn of_space(&self) -> Self {
         let learned = Arc::clone(&self.state().learned_in_spaces);
-        let audit = Self::begin(self.commands.clone(), self.initial.clone());
+        let audit = Self::begin(self.commands.clone(), self.initial.clone(), Arc::clone(&self.memory));
         audit.state().committed.inherit(learned, CarriedHolds::default());
         audit
     }
 
-    fn begin(commands: Table, initial: InitialSettings) -> Self {
-        let state = Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone()));
+    fn begin(commands: Table, initial: InitialSettings, memory: Arc<Budget<LiveState>>) -> Self {
+        let state = Arc::new(Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone())));
+        let share = memory.join(&state);
+        state.lock_ignoring_poison().share = Some(share);
         Self {
             is_on: AtomicBool::new(initial.is_on),
             subscribed: AtomicU64::new(0),
             commands,
             initial,
             state,
+            memory,
             finishing: Mutex::new(()),
         }
     }
@@ -187,7 +202,7 @@ impl LiveAudit {
     pub fn forget_past(&self) {
         let mut state = self.state();
         state.archived = FindingCollector::new(Arc::clone(&state.scope));
-        state.archived_missed = 0;
+        (state.archived_missed, state.archived_forgotten) = (0, 0);
         state.dropped.clear();
         state.learned_in_spaces = Arc::default();
         state.committed.inherit(Arc::default(), CarriedHolds::default());
@@ -222,7 +237,9 @@ impl LiveAudit {
         (state.scope, state.was_on) = (Arc::clone(&self.initial.scope), self.initial.is_on);
         if state.servers.len() <= 1 {
             state.archived_missed += std::mem::take(&mut state.missed);
+            state.archived_forgotten += std::mem::take(&mut state.forgotten);
         }
+        state.count_memory();
     }
 
     /// Keeps what was found in a space that is dropped, and what was learned there.
@@ -326,6 +343,7 @@ impl LiveAudit {
             locks: collector.locks + auditor.lock_count(),
             unlisted: collector.unlisted + auditor.unlisted(),
             missed: state.archived_missed + state.missed,
+            forgotten: state.archived_forgotten + state.forgotten,
         }
     }
 
@@ -367,6 +385,8 @@ impl LiveAudit {
             records: auditor.lines,
             scope: Arc::clone(&state.scope),
             missed: state.missed,
+            forgotten: state.forgotten,
+            memory: (self.memory.used(), self.memory.most()),
         }
     }
 

@@ -17,6 +17,7 @@ use super::learned_locks::LearnedLocks;
 use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
+use crate::base::budget::{Forgetful, Share};
 use crate::powers::{Journal, LockedJournal, RawRecord};
 use crate::spec::Table;
 
@@ -62,9 +63,14 @@ pub struct LiveState {
     pub published: HashMap<FindingKey, Severity, FixedState>,
     /// How many records fell out of the journal before they were processed.
     pub missed: u64,
+    /// How many locks were forgotten because all audits together knew too much.
+    pub forgotten: u64,
+    /// Its part of the memory of all audits.
+    pub share: Option<Share<LiveState>>,
     /// The findings on servers that were reset since, and what was missed there.
     pub archived: FindingCollector,
     pub archived_missed: u64,
+    pub archived_forgotten: u64,
     /// What spaces have found that were dropped since, and what was learned in them.
     pub dropped: Vec<(Box<[u8]>, AuditConclusion)>,
     pub learned_in_spaces: Arc<LearnedLocks>,
@@ -82,6 +88,8 @@ pub struct AuditConclusion {
     pub unlisted: u64,
     /// How many records fell out of the journal before they were processed.
     pub missed: u64,
+    /// How many locks were forgotten because all audits together knew too much.
+    pub forgotten: u64,
 }
 
 impl AuditConclusion {
@@ -96,6 +104,7 @@ impl AuditConclusion {
         self.locks += other.locks;
         self.unlisted += other.unlisted;
         self.missed += other.missed;
+        self.forgotten += other.forgotten;
     }
 }
 
@@ -154,8 +163,11 @@ impl LiveState {
             is_asked: false,
             published: HashMap::default(),
             missed: 0,
+            forgotten: 0,
+            share: None,
             archived: FindingCollector::new(Arc::clone(scope)),
             archived_missed: 0,
+            archived_forgotten: 0,
             dropped: Vec::new(),
             learned_in_spaces: Arc::default(),
         }
@@ -201,6 +213,29 @@ impl LiveState {
         held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
         if all {
             self.committed.settle(i64::MAX);
+        }
+        drop(held);
+        self.keep_to_budget();
+    }
+
+    /// Counts what is known. Where all audits together know too much, the one that knows most forgets it.
+    fn keep_to_budget(&mut self) {
+        self.count_memory();
+        if let Some(share) = self.share.take() {
+            let own = self.committed.memory();
+            share.take_from_fuller(own);
+            let is_over = share.is_over();
+            self.share = Some(share);
+            if is_over {
+                self.forget();
+            }
+        }
+    }
+
+    /// Tells the memory of all audits what this one takes.
+    pub fn count_memory(&self) {
+        if let Some(share) = &self.share {
+            share.count(self.committed.memory());
         }
     }
 
@@ -330,6 +365,20 @@ impl LiveState {
         }
         let new = held.iter().filter_map(|(at, held)| held.written().checked_sub(lookahead.cursors.get(*at)?.written));
         new.sum::<u64>() < PATIENCE
+    }
+}
+
+impl Forgetful for LiveState {
+    /// Forgets who holds what, as where records are missing. The findings stay.
+    fn forget(&mut self) -> bool {
+        let locks = self.committed.tracked_keys();
+        for server in &self.servers {
+            self.committed.note_gap(server.server);
+        }
+        self.lookahead = None;
+        self.forgotten += locks as u64;
+        self.count_memory();
+        locks > 0
     }
 }
 

@@ -230,6 +230,15 @@ impl LockTable {
         self.count == 0
     }
 
+    /// About how many bytes the locks take.
+    pub fn memory(&self) -> usize {
+        /// A lock that somebody holds, and one of the last that something happened to.
+        const RESTING: usize = 400;
+        const AWAKE: usize = 2800;
+        let awake = self.awake.len().min(self.count);
+        (self.count - awake) * RESTING + awake * AWAKE
+    }
+
     #[inline]
     pub fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
         let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;

@@ -22,6 +22,7 @@ use std::task::Context;
 
 use ring::Ring;
 
+use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
 use crate::protocol::OwnedWords;
 
@@ -46,6 +47,8 @@ pub use ring::{ClientRecord, RawRecord, StoredRecord};
 pub const USUAL_SIZE: usize = 64 << 20;
 /// The smallest size that can be requested.
 pub const LEAST_SIZE: usize = 256 << 10;
+/// So many journals of full size have room in their memory, unless it is said how much that is.
+const USUAL_JOURNALS: usize = 16;
 /// The largest.
 pub const MOST_SIZE: usize = 64 << 30;
 
@@ -56,7 +59,9 @@ pub struct Journal {
     seq: AtomicU64,
     /// Changes whenever the journal is started, stopped or cleared: clients are added anew in each epoch. Even: it is off.
     epoch: AtomicU32,
-    ring: Mutex<Ring>,
+    ring: Arc<Mutex<Ring>>,
+    /// The memory that it shares with other journals.
+    memory: OnceLock<Arc<Budget<Ring>>>,
     /// The text of the last mark.
     mark: Mutex<Option<Arc<str>>>,
     /// Where its records are shown as they come.
@@ -69,6 +74,8 @@ pub struct JournalStats {
     pub is_on: bool,
     /// The most bytes of records.
     pub most: usize,
+    /// The memory of all journals together, and the most that they may take.
+    pub together: (usize, usize),
     /// The bytes of records now.
     pub used: usize,
     /// The number of entries.
@@ -82,9 +89,33 @@ pub struct JournalStats {
 }
 
 impl Journal {
+    /// Takes its memory from that of another journal, if it has never been on.
+    pub fn share_memory(&self, other: &Self) {
+        let _ = self.memory.set(Arc::clone(other.memory()));
+    }
+
+    fn memory(&self) -> &Arc<Budget<Ring>> {
+        self.memory.get_or_init(Arc::default)
+    }
+
+    /// Sets what all journals may take together. If that is not given, it is enough for several of this size, and of the
+    /// largest before.
+    pub fn limit_memory(&self, given: Option<usize>, size: usize) {
+        let usual = size.saturating_mul(USUAL_JOURNALS);
+        let most = given.unwrap_or_else(|| match self.memory().most() {
+            usize::MAX => usual,
+            most => most.max(usual),
+        });
+        self.memory().set_most(most);
+    }
+
     /// Starts recording; what was recorded before stays.
     pub fn start(&self, most: usize) {
         let mut ring = self.ring();
+        if !ring.is_joined() {
+            let share = self.memory().join(&self.ring);
+            ring.join(share);
+        }
         ring.resize(most.clamp(LEAST_SIZE, MOST_SIZE));
         if !self.is_on() {
             self.epoch.fetch_add(1, Ordering::Relaxed);
@@ -287,6 +318,7 @@ impl Journal {
         JournalStats {
             is_on: self.is_on(),
             most: ring.most(),
+            together: (self.memory().used(), self.memory().most()),
             used: ring.used(),
             entries: ring.written - ring.oldest() - ring.events,
             forgotten: ring.forgotten,
@@ -349,7 +381,7 @@ impl LockedJournal<'_> {
     /// How many records of average length fit into an eighth of the journal.
     pub fn records_per_eighth(&self) -> u64 {
         let records = self.ring.written - self.ring.oldest();
-        records.saturating_mul(self.ring.most() as u64 / 8) / self.ring.used().max(1) as u64
+        records.saturating_mul(self.ring.room() as u64 / 8) / self.ring.used().max(1) as u64
     }
 
     /// Whether so much was recorded since [`leave_unseen`](Self::leave_unseen) that unread records will be dropped soon.

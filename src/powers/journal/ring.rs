@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::record::{NestedCommand, Payload, Record, RecordHeader};
+use crate::base::budget::{Forgetful, Share};
 use crate::base::process::Process;
 use crate::powers::node_info::NodeSnapshot;
 use crate::protocol::Words;
@@ -15,6 +16,9 @@ use crate::protocol::Words;
 const LARGEST_CHUNK: usize = 256 * 1024;
 /// The least number of chunks.
 const CHUNKS: usize = 8;
+/// The least size of a chunk, however many journals share their memory, and that of the first ones.
+const LEAST_CHUNK: usize = 4096;
+const FIRST_CHUNK: usize = 16 * 1024;
 /// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
 /// The most records that the auditor leaves unread, if there is room for them.
@@ -31,6 +35,10 @@ pub(super) struct Ring {
     current: Chunk,
     /// The capacity of the older chunks, in bytes.
     older_capacity: usize,
+    /// Its part of the memory of all journals.
+    share: Option<Share<Ring>>,
+    /// The bytes that it can count on: `most`, or less if all journals have not so much for each.
+    room: usize,
     /// The number of records ever written.
     pub written: u64,
     /// How many commands were dropped since it was last cleared.
@@ -147,18 +155,42 @@ impl<'a> RawRecord<'a> {
 }
 
 impl Ring {
+    /// Counts its memory together with that of others.
+    pub fn join(&mut self, share: Share<Ring>) {
+        self.share = Some(share);
+        self.count();
+    }
+
+    pub fn is_joined(&self) -> bool {
+        self.share.is_some()
+    }
+
     /// Sets the size in bytes, and drops what does not fit any more.
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.make_room(0);
         // A chunk that is too large for this size would drop all its records together.
-        if most > 0 && self.current.bytes.capacity() > self.chunk_size() {
+        if self.current.bytes.capacity() > self.largest_chunk() && most > 0 {
             self.start_chunk(0);
         }
+        self.count();
     }
 
-    fn chunk_size(&self) -> usize {
-        (self.most / CHUNKS).min(LARGEST_CHUNK)
+    /// Looks up how much room there is, and returns the largest size of a chunk.
+    fn largest_chunk(&mut self) -> usize {
+        self.room = self.most.min(self.share.as_ref().map_or(usize::MAX, Share::fair));
+        (self.room / CHUNKS).clamp(LEAST_CHUNK, LARGEST_CHUNK)
+    }
+
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Tells the memory of all journals what this one takes.
+    fn count(&self) {
+        if let Some(share) = &self.share {
+            share.count(self.older_capacity + self.current.bytes.capacity());
+        }
     }
 
     pub fn most(&self) -> usize {
@@ -176,6 +208,7 @@ impl Ring {
         self.current = Chunk { first: self.written, ..Chunk::default() };
         self.clients.clear();
         (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
+        self.count();
     }
 
     /// The index of the oldest record.
@@ -199,7 +232,7 @@ impl Ring {
 
     /// Whether the auditor must read now, before unread records are dropped.
     pub fn is_overtaking(&self) -> bool {
-        self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.most / 4
+        self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.room / 4
     }
 
     /// The auditor has read all but the last `records`. Their length does not count: they are few, or were left on purpose.
@@ -217,7 +250,9 @@ impl Ring {
     /// Begins a chunk with room for so many bytes.
     #[cold]
     fn start_chunk(&mut self, room: usize) {
-        let size = room.max(self.chunk_size());
+        // Chunks grow with the journal: one of few records takes little memory.
+        let usual = (self.older_capacity / CHUNKS).max(FIRST_CHUNK);
+        let size = room.max(usual.min(self.largest_chunk()));
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
             self.older_capacity += full.bytes.capacity();
@@ -225,21 +260,53 @@ impl Ring {
         }
         // Memory that is much too large is not reused: it would take the room of several chunks.
         let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
-        let mut bytes = self.make_room(size).filter(fits).unwrap_or_default();
+        let freed = self.make_room(size).filter(fits);
+        let reserved = freed.as_ref().map_or(size, Vec::capacity);
+        let freed = self.share_room(reserved).filter(fits).or(freed);
+        let mut bytes = freed.unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
         self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
+        self.count();
+    }
+
+    /// Counts so many more bytes, and has the fullest ring drop its oldest chunks until all rings have room for them. Returns
+    /// the memory of the last one, if it was this ring's.
+    fn share_room(&mut self, size: usize) -> Option<Vec<u8>> {
+        let mut freed = None;
+        let Some(share) = self.share.take() else { return freed };
+        share.count(self.older_capacity + size);
+        while share.is_over() {
+            share.take_from_fuller(self.older_capacity + size);
+            if !share.is_over() {
+                break;
+            }
+            let Some(bytes) = self.drop_chunk() else {
+                share.take_from_fuller(0);
+                break;
+            };
+            share.count(self.older_capacity + size);
+            freed = Some(bytes);
+        }
+        self.share = Some(share);
+        freed
+    }
+
+    /// Drops the oldest chunk but the current one. Returns its memory.
+    fn drop_chunk(&mut self) -> Option<Vec<u8>> {
+        let oldest = self.older.pop_front()?;
+        self.older_capacity -= oldest.bytes.capacity();
+        self.forgotten += oldest.count - oldest.events;
+        self.events -= oldest.events;
+        Some(oldest.bytes)
     }
 
     /// Drops the oldest chunks until there is room for so many bytes. Returns the memory of the last one.
     fn make_room(&mut self, size: usize) -> Option<Vec<u8>> {
         let mut freed = None;
         while self.older_capacity + size > self.most {
-            let Some(oldest) = self.older.pop_front() else { break };
-            self.older_capacity -= oldest.bytes.capacity();
-            self.forgotten += oldest.count - oldest.events;
-            self.events -= oldest.events;
-            freed = Some(oldest.bytes);
+            let Some(bytes) = self.drop_chunk() else { break };
+            freed = Some(bytes);
         }
         freed
     }
@@ -327,6 +394,27 @@ impl Ring {
             at += size;
         }
         Record::mark_lost(&mut chunk.bytes[at..]);
+    }
+}
+
+impl Forgetful for Ring {
+    /// Gives back room that is not used, or drops the oldest chunk, even if it is the only one.
+    fn forget(&mut self) -> bool {
+        let (used, reserved) = (self.current.bytes.len(), self.current.bytes.capacity());
+        if used < reserved / 2 && used > 0 {
+            self.current.bytes.shrink_to_fit();
+            self.count();
+            return true;
+        }
+        if self.older.is_empty() && self.current.bytes.capacity() > 0 {
+            let last = std::mem::take(&mut self.current);
+            self.current.first = self.written;
+            self.older_capacity += last.bytes.capacity();
+            self.older.push_back(last);
+        }
+        let has_dropped = self.drop_chunk().is_some();
+        self.count();
+        has_dropped
     }
 }
 

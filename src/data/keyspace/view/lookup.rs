@@ -112,6 +112,17 @@ impl View<'_> {
         at
     }
 
+    /// Finds keys for their values, in this order: for each an access, and a hit or miss. `None` if one of them moved because
+    /// another had expired, or because a growing view has locked another shard.
+    pub(in crate::data::keyspace) fn find_all_for_read<'a>(
+        &mut self,
+        keys: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Vec<Option<Location>>> {
+        let before = (self.locked.len(), self.expiries);
+        let places = keys.map(|key| self.find_for_read(key)).collect();
+        (before == (self.locked.len(), self.expiries)).then_some(places)
+    }
+
     /// Finds a key that is about to be changed: an access, but no hit or miss.
     #[inline]
     pub(in crate::data::keyspace) fn find_for_update(&mut self, key: &[u8]) -> Option<Location> {

@@ -71,16 +71,10 @@ impl Local {
     fn watch(&self, session: &mut Session, args: &mut Args<'_>) {
         // Keys can also be watched while a slow script holds its locks: every later change touches them.
         let mut view = self.lock_keys(session, args.spec(), None, args.words()).ok();
-        while let Some(key) = args.optional() {
-            let watching = &mut session.watching;
-            if self.instance.keyspace.is_watching(session.db, key, &watching.watch) {
-                continue;
-            }
-            let presence = view.as_mut().map(|view| view.presence(session.db, key));
-            let expired = presence == Some(Presence::Expired);
-            self.instance.keyspace.watch(session.db, key, &watching.watch, expired);
-            watching.keys.push((session.db, key.into()));
-        }
+        let (db, watching) = (session.db, &mut session.watching);
+        let is_expired = |key: &[u8]| view.as_mut().is_some_and(|view| view.presence(db, key) == Presence::Expired);
+        let watchers = self.instance.keyspace.watchers();
+        watchers.add(db, args.rest().iter(), &watching.watch, is_expired, &mut watching.keys);
         if let Some(view) = &mut view {
             self.finish_view(view, session);
         }
@@ -105,6 +99,8 @@ impl Local {
         } else {
             None
         };
+        // Dropped behind the view: others do not wait until they are freed.
+        let (transaction, watching);
         let mut view = match (hashes(session), &scripts) {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
@@ -115,13 +111,12 @@ impl Local {
             }
             (None, None) => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock)?,
         };
-        let transaction = session.transaction.take().unwrap_or_default();
-        let watching = std::mem::take(&mut session.watching);
+        transaction = session.transaction.take().unwrap_or_default();
+        watching = std::mem::take(&mut session.watching);
         let mut expired = false;
-        for (db, key) in &watching.keys {
-            let had_expired = instance.keyspace.unwatch(*db, key, &watching.watch);
-            expired |= !had_expired && view.presence(*db, key) == Presence::Expired;
-        }
+        instance.keyspace.watchers().remove(&watching.keys, &watching.watch, |db, key, had_expired| {
+            expired |= !had_expired && view.presence(db, key) == Presence::Expired;
+        });
         view.select(session.db);
         let mut flow = Flow::Continue;
         let result = if transaction.broken {

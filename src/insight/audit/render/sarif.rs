@@ -29,6 +29,10 @@ pub fn sarif(worlds: &[WorldFindings], artifact: impl Fn(&str, u16, u64, i64) ->
     if missed > 0 {
         notices.push(notice(format!("{missed} entries had fallen out of the journal before they were looked at.")));
     }
+    let forgotten: u64 = worlds.iter().map(|world| world.forgotten).sum();
+    if forgotten > 0 {
+        notices.push(notice(format!("{forgotten} locks were forgotten for want of memory; findings may be missing.")));
+    }
     if unlisted > 0 {
         notices.push(notice(format!("There was no room for {unlisted} more findings.")));
     }

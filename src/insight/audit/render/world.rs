@@ -20,6 +20,8 @@ pub struct WorldFindings {
     pub unlisted: u64,
     /// How many entries fell out of the journals before they were processed.
     pub missed: u64,
+    /// How many locks were forgotten because all audits together knew too much.
+    pub forgotten: u64,
 }
 
 impl WorldFindings {
