@@ -295,6 +295,15 @@ fn a_reset_brings_back_the_master_and_the_sentinels_of_the_start() {
 }
 
 #[test]
+fn sentinels_that_cannot_be_are_refused_at_the_start() {
+    let refused = |builder: redouble::Builder| builder.spawn().err().expect("it is refused").to_string();
+    let too_many = refused(Server::builder().sentinels(10));
+    assert!(too_many.contains("at most 9 Sentinels, not 10"), "{too_many}");
+    let of_others = refused(Server::builder().upstream("redis://127.0.0.1:1").sentinels(1));
+    assert!(of_others.contains("upstream-sentinel"), "{of_others}");
+}
+
+#[test]
 fn a_password_of_the_sentinels_is_not_that_of_the_servers() {
     let server = start(Server::builder().password("data").sentinels(1));
     let mut sentinel = Wire::connect(server.sentinels()[0]);
