@@ -66,6 +66,9 @@ impl Program {
             config.assign("journal", "yes");
         }
         let seeds = config.paths("load");
+        if config.number::<usize>("replicas") > 0 {
+            return Err("--replicas does not go with it: the clients of one server are let through in turn".into());
+        }
         if config.number::<usize>("instances") > 1 {
             return Err("--instances does not go with it: the clients of one server are let through in turn".into());
         }

@@ -123,7 +123,7 @@ impl Engine {
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         let alarm = self.instance.clock.next_alarm();
         let key = self.backend.next_awaited_expiry();
-        alarm.into_iter().chain(key).min()
+        alarm.into_iter().chain(key).chain(self.instance.next_link_deadline()).min()
     }
 
     /// Deletes the keys that have expired, then rings the alarms that are due.

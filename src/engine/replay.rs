@@ -40,7 +40,7 @@ impl Engine {
                 let user = self.instance.acl.default_user();
                 let mut session = Session::new(Arc::clone(link), user, self.instance.stats.thread(0));
                 session.authenticated = true;
-                session.is_master = true;
+                (session.is_master, session.import_source) = (true, true);
                 Box::new(session)
             }
         };

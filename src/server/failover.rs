@@ -14,6 +14,9 @@ use crate::clients::instance::{Handover, Primary, count_changes};
 use crate::engine::Engine;
 use crate::powers::EventKind;
 
+/// No client has given the order.
+pub(super) const NOBODY: (usize, u64) = (0, 0);
+
 impl Nodes {
     /// The masters among the instances, each with those that follow it.
     pub(super) fn replication_groups(&self) -> Vec<ReplicationGroup> {
@@ -34,12 +37,12 @@ impl Nodes {
         })
     }
 
-    /// Makes a replica of an instance the master in its place. The client `by` stays connected.
+    /// Makes a replica of an instance the master in its place. The client `by` of an instance stays connected.
     pub(super) fn fail_over(
         &self,
         number: usize,
         order: FailoverOrder,
-        by: u64,
+        by: (usize, u64),
     ) -> Result<(FailedOver, Vec<Arc<Engine>>), CommandError> {
         let _turn = self.failovers().lock_ignoring_poison();
         let master = self.get(number).ok_or_else(|| no_such_instance(number, self.all().len()))?;
@@ -81,7 +84,9 @@ impl Nodes {
         if order.closes_clients {
             for node in &changed {
                 let clients = node.instance().clients.all().into_iter();
-                clients.filter(|client| client.id() != by).for_each(|client| node.instance().kill(&client));
+                clients
+                    .filter(|client| (node.number(), client.id()) != by)
+                    .for_each(|client| node.instance().kill(&client));
             }
         }
         self.bring_replicas_up_to_date();
@@ -110,7 +115,7 @@ impl Nodes {
             };
             if instance.end_handover() {
                 let order = FailoverOrder { to: Some(to), ..FailoverOrder::default() };
-                if let Err(error) = self.fail_over(master.number(), order, 0) {
+                if let Err(error) = self.fail_over(master.number(), order, NOBODY) {
                     instance.log.warn(format!("FAILOVER failed: {error}"));
                 }
                 self.tell_sentinels();

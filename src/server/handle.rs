@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::builder::Builder;
+use super::failover::NOBODY;
 use super::node::Node;
 use super::nodes::Nodes;
 use super::upstream::{Entrances, Member};
@@ -225,7 +226,7 @@ impl Server {
 
     fn replace(&self, order: FailoverOrder) -> Result<Self, Error> {
         let nodes = self.world.node.nodes().map_err(refused)?;
-        let (done, changed) = nodes.fail_over(self.world.node.number(), order, 0).map_err(refused)?;
+        let (done, changed) = nodes.fail_over(self.world.node.number(), order, NOBODY).map_err(refused)?;
         nodes.tell_sentinels();
         settle(&changed);
         let node = nodes.get(done.number).ok_or_else(|| refused(CLOSED))?;

@@ -155,7 +155,7 @@ impl Fleet for Node {
         by: u64,
     ) -> Result<(FailedOver, Completion), CommandError> {
         let nodes = self.nodes()?;
-        let (done, changed) = nodes.fail_over(number, order, by)?;
+        let (done, changed) = nodes.fail_over(number, order, (self.number(), by))?;
         nodes.tell_sentinels();
         Ok((done, settled(changed)))
     }
@@ -244,6 +244,7 @@ impl Node {
         drop(turn);
         if let Ok(nodes) = self.nodes() {
             nodes.call_links();
+            nodes.bring_replicas_up_to_date();
         }
         self.tell_sentinels();
         Ok(())

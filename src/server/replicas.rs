@@ -198,7 +198,7 @@ pub(super) fn take_back(node: &Node, changes: u64) -> Result<(), CommandError> {
     node.root().load_from_master(&snapshot).map_err(busy)?;
     let replayed = node.root().replay(&link.at_replica, selected, &log);
     let history = instance.identity.replication_id().current;
-    instance.adopt_history(&history, offset, Some(replayed.selected));
+    instance.adopt_history(&history, offset, replayed.selected);
     if replayed.is_held_up { Err(busy(Busy)) } else { Ok(()) }
 }
 

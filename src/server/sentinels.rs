@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::bind::bind_tcp;
 use super::bound_address::BoundAddress;
+use super::failover::NOBODY;
 use super::instance_control::settled;
 use super::node::Node;
 use super::nodes::Nodes;
@@ -149,8 +150,7 @@ impl Surroundings for Nodes {
 
     fn promote(&self, master: usize, replica: usize) -> Result<Completion, CommandError> {
         let order = FailoverOrder { to: Some(replica), closes_clients: true, ..FailoverOrder::default() };
-        // No client of an instance has asked for it.
-        let (_, worlds) = self.fail_over(master, order, u64::MAX)?;
+        let (_, worlds) = self.fail_over(master, order, NOBODY)?;
         // A deadline of the Sentinels' clock can be the reason, and whoever has moved that clock waits for its worlds itself.
         let by_other_clock = |world: &Arc<Engine>| {
             self.first().is_none_or(|first| !Arc::ptr_eq(&world.instance.clock, &first.instance().clock))

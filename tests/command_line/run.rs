@@ -112,6 +112,13 @@ fn is_served(port: &str) -> bool {
 // ---- what the command inherits
 
 #[test]
+fn the_command_is_told_where_the_replicas_are() {
+    let script = r#"test "$REDIS_URLS" = "$REDIS_URL" && redis-cli -u "$REDIS_URL" SET a 1 >/dev/null
+                    for at in $(echo "$REDIS_REPLICAS" | tr , ' '); do redis-cli -u "redis://$at" GET a; done"#;
+    assert_eq!(said(&["--replicas", "2"], script), "1\n1\n");
+}
+
+#[test]
 fn the_command_finds_its_server_by_the_environment() {
     let script = r#"redis-cli -u "$REDIS_URL" SET a b; redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" GET a
                     test "$REDIS_URL" = "redis://$REDIS_HOST:$REDIS_PORT" && test "$REDIS_URLS" = "$REDIS_URL" && echo same"#;

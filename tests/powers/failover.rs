@@ -74,6 +74,10 @@ fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     assert_eq!(group.ask(2, "LRANGE list 0 -1"), Frame::Array(vec![Frame::bulk("b"), Frame::bulk("a")]));
     assert_eq!(group.ask(1, "DBSIZE"), group.ask(2, "DBSIZE"));
     assert_eq!(group.ask(1, "WAIT 2 0"), integer(2));
+    let library = "#!lua name=own\nredis.register_function('one', function() return 1 end)";
+    assert_eq!(group.wires[0].call(&["FUNCTION", "LOAD", library]), Frame::bulk("own"));
+    let functions = group.ask(1, "FUNCTION LIST WITHCODE");
+    assert_eq!((group.ask(2, "FUNCTION LIST WITHCODE"), functions.items().len()), (functions, 1));
     let (master, replica) =
         (group.field(1, "replication", "master_repl_offset"), group.field(2, "replication", "slave_repl_offset"));
     assert_eq!(master, replica);
@@ -126,6 +130,9 @@ fn a_master_that_was_cut_off_stays_writable_until_the_cut_is_healed_and_then_los
     group.ask(1, "SET common 1");
     assert_eq!(group.ask(1, "REDOUBLE LINK 1 CUT"), integer(1));
     assert_eq!(group.field(2, "replication", "master_link_status"), "down");
+    group.ask(1, "CONFIG SET min-replicas-to-write 1");
+    assert_eq!(group.ask(1, "SET lock alice NX").text(), "NOREPLICAS Not enough good replicas to write.");
+    group.ask(1, "CONFIG SET min-replicas-to-write 0");
     assert_eq!(group.ask(1, "SET lock alice NX"), ok());
     assert_eq!(group.fail_over(1, "", "instance"), integer(2));
     assert_eq!(group.ask(2, "SET lock bob NX"), ok());
@@ -344,4 +351,44 @@ fn the_journals_say_who_was_promoted_and_which_changes_were_lost() {
             assert!(line.contains(&format!(r#""db":3,"key":"{key}""#)) && line.contains(&new), "{line}");
         }
     }
+}
+
+#[test]
+fn a_clock_that_jumps_while_everybody_waits_jumps_to_what_is_late() {
+    let mut group = Group::start(1);
+    group.servers[0].auto_advance(None);
+    assert_eq!(group.ask(1, "REDOUBLE LINK 1 LAG 1h"), integer(1));
+    group.ask(1, "SET a 1");
+    assert_eq!(group.ask(1, "WAIT 1 0"), integer(1), "an hour later, and at once");
+}
+
+#[test]
+fn each_of_several_masters_has_its_replicas_behind_all_masters() {
+    let servers = Server::builder().instances(2).replicas(2).spawn_all().expect("the servers start");
+    let ports = |servers: &[Server]| servers.iter().map(|server| address(server).port()).collect::<Vec<_>>();
+    assert_eq!(ports(&servers[0].replicas()), ports(&servers[2..4]));
+    assert_eq!(ports(&servers[1].replicas()), ports(&servers[4..6]));
+    for (number, role) in (1..=6).zip(["master", "master", "slave", "slave", "slave", "slave"]) {
+        let info = Wire::connect(address(&servers[number - 1])).ask("INFO replication").text();
+        assert!(info.contains(&format!("role:{role}\r\n")), "{number}: {info}");
+        assert_eq!(info.contains("master_link_status:up"), role == "slave", "{number}: {info}");
+    }
+    assert!(Server::builder().instances(32).replicas(2).spawn_all().is_err(), "96 instances");
+}
+
+#[test]
+fn a_replica_of_a_replica_gets_everything_and_goes_on_when_that_one_is_promoted() {
+    let mut group = Group::start(2);
+    let port = group.port(2);
+    group.ask(1, "SELECT 5");
+    group.ask(1, "SET a 1");
+    assert_eq!(group.ask(3, &format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    group.ask(1, "SET b 1");
+    group.ask(3, "SELECT 5");
+    assert_eq!(group.ask(3, "EXISTS a b"), integer(2));
+    group.ask(2, "REPLICAOF NO ONE");
+    group.ask(2, "SET own 1");
+    assert_eq!(group.field(3, "replication", "master_link_status"), "up");
+    group.ask(3, "SELECT 0");
+    assert_eq!(group.ask(3, "GET own"), Frame::bulk("1"));
 }

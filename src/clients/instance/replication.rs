@@ -44,8 +44,10 @@ pub(super) struct Replication {
 struct Stream {
     is_on: bool,
     offset: u64,
-    /// The database that the stream has selected.
+    /// The database that the stream has selected, as far as all replicas know it.
     selected: Option<u32>,
+    /// The one that is selected at its end, whoever knows it.
+    database: u32,
     /// The last bytes of the stream.
     backlog: VecDeque<u8>,
     backlog_size: usize,
@@ -131,7 +133,7 @@ impl Stream {
     /// Encodes a command, behind a SELECT if it needs one.
     fn encode(&mut self, command: &Replicated, out: &mut Vec<u8>) {
         if self.selected != Some(command.db) {
-            self.selected = Some(command.db);
+            (self.selected, self.database) = (Some(command.db), command.db);
             let db = command.db.to_string();
             write_request(out, [b"SELECT", db.as_bytes()].into_iter());
         }
@@ -394,7 +396,7 @@ impl Instance {
             self.stats.refused_partial_syncs.fetch_add(1, Ordering::Relaxed);
         }
         self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
-        let (mut offset, mut selected) = (0, None);
+        let (mut offset, mut selected) = (0, 0);
         let snapshot = self.with_everything(|view, libraries| {
             let mut stream = self.stream();
             self.begin_stream(&mut stream);
@@ -402,7 +404,7 @@ impl Instance {
                 stream.selected = None;
             }
             self.identity.replication_id().current.clone_into(&mut history);
-            (offset, selected) = (stream.offset, stream.selected);
+            (offset, selected) = (stream.offset, stream.database);
             stream.add(client, about, Some(inbox), self.clock.millis(), [&[], &[]]);
             seed::snapshot(view, libraries, &self.profile, false)
         })?;

@@ -46,7 +46,7 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE: the client sees expired keys while the server is in import mode.
     pub import_source: bool,
-    /// It runs what the master of this replica sends: what has expired is there until the master deletes it.
+    /// It runs what the master of this replica sends: what has expired is there until the master deletes it, as for an import.
     pub is_master: bool,
     pub transaction: Option<Transaction>,
     pub watching: Watching,

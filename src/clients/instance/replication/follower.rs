@@ -96,7 +96,7 @@ impl MasterLink {
 /// What a replica gets when its link is made.
 pub enum Synced {
     /// All data as of a place in a history.
-    Everything { history: String, offset: u64, selected: Option<u32>, snapshot: Vec<u8> },
+    Everything { history: String, offset: u64, selected: u32, snapshot: Vec<u8> },
     /// What it lacks of the history that goes on under this id. It is in the inbox.
     Rest { history: String },
 }
@@ -233,13 +233,15 @@ impl Instance {
     }
 
     /// It has now what its master had at this place of a history.
-    pub fn adopt_history(&self, history: &str, offset: u64, selected: Option<u32>) {
+    pub fn adopt_history(&self, history: &str, offset: u64, selected: u32) {
+        // What they have may be of another history. They find out when they come back.
+        self.close_replicas();
         self.identity.adopt_replication_id(history);
         self.replication.follower.has_no_history.store(false, Ordering::Relaxed);
         let mut stream = self.stream();
         stream.is_on = true;
         stream.offset = offset;
-        stream.selected = selected;
+        (stream.selected, stream.database) = (None, selected);
         stream.backlog.clear();
         self.replication.offset.store(offset, Ordering::Release);
         self.active_hooks.arm(Hook::Replicated);
@@ -319,7 +321,7 @@ impl Instance {
 
     /// The database that the stream of the master has selected.
     pub fn selected_by_stream(&self) -> u32 {
-        self.stream().selected.unwrap_or(0)
+        self.stream().database
     }
 
     /// A part of the master's stream has run here: those that follow this replica get it, too.
@@ -327,7 +329,7 @@ impl Instance {
         self.replication.follower.heard_at.store(self.clock.millis().max(1), Ordering::Relaxed);
         self.past().note(bytes);
         let mut stream = self.stream();
-        stream.selected = Some(selected);
+        (stream.selected, stream.database) = (Some(selected), selected);
         self.send_to_replicas(stream, bytes, true);
     }
 }

@@ -96,6 +96,11 @@ impl Pending {
         out
     }
 
+    /// When the first part is due, if it is only late.
+    fn next_due(&self) -> Option<Millis> {
+        self.parts.front()?.due
+    }
+
     /// Nothing of it is sent by itself any more.
     fn hold(&mut self) {
         self.parts.iter_mut().for_each(|part| part.due = None);
@@ -221,6 +226,17 @@ impl Instance {
                 replica.send(&bytes);
             }
         }
+    }
+
+    /// When the next thing that is late is due at a replica, or the time of a handover is over.
+    pub fn next_link_deadline(&self) -> Option<Millis> {
+        if !self.is_replicated() {
+            return None;
+        }
+        let now = self.clock.millis();
+        let stream = self.stream();
+        let due = stream.replicas.iter().filter_map(|replica| replica.pending.next_due());
+        due.chain(self.handover().and_then(|handover| handover.until)).filter(|due| *due > now).min()
     }
 
     /// Heals all links.

@@ -51,10 +51,7 @@ impl Local {
 #[inline]
 fn attribute(view: &mut View<'_>, session: &Session) {
     view.set_touch(!session.no_touch);
-    if session.is_master {
-        view.see_expired();
-    }
-    if session.import_source && view.is_importing() {
+    if session.import_source && (session.is_master || view.is_importing()) {
         view.see_expired();
     }
 }
