@@ -34,8 +34,8 @@ Most used:
                         free ones; the port file lists them, one per line
   --replicas N          so many replicas of each server, on the ports behind those of the
                         servers (REDOUBLE LINK, REDOUBLE FAILOVER)
-  --sentinel [N]        N Sentinels, 3 by default, for the masters mymaster, mymaster2, ...,
-                        on ports in a row from 20000 above --port on, or free ones, which
+  --sentinel [N]        N Sentinels (3) of the masters mymaster, mymaster2 and so on, on
+                        ports in a row from 20000 above --port on, or free ones, which
                         the log names
   --tls-self-signed DIR serves TLS with throw-away certificates, made in DIR if there are
                         none; with --port 0, nothing else is served

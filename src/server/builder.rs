@@ -15,7 +15,7 @@ use super::handle::{Server, Servers};
 use super::load::{load, load_kept};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::sentinels::{Listening, open_sentinels};
+use super::sentinels::{Listening, MOST_SENTINELS, open_sentinels};
 use super::upstream::{
     DeploymentFront, DeploymentSettings, PortPool, PortRange, Target, TargetSettings, wipe_all_from, wipe_from,
 };
@@ -635,6 +635,10 @@ impl Builder {
             let text = "load, persist and spaces-by-database are about data, which the upstream server has";
             return Err(Error::Config(text.into()));
         }
+        if config.number::<usize>("sentinels") > 0 {
+            let text = "sentinels are for instances with data of their own; those of real servers: upstream-sentinel";
+            return Err(Error::Config(text.into()));
+        }
         if config.is_on("appendonly") || config.number::<u64>("maxmemory") > 0 {
             let text = "appendonly and maxmemory are about data, which the upstream server has";
             return Err(Error::Config(text.into()));
@@ -664,6 +668,10 @@ impl Builder {
         }
         if !(1..=MOST_INSTANCES).contains(&instances) {
             return Err(Error::Config(format!("instances must be 1 to {MOST_INSTANCES}, not {instances}")));
+        }
+        let sentinels = self.config.number::<usize>("sentinels");
+        if sentinels > MOST_SENTINELS {
+            return Err(Error::Config(format!("there are at most {MOST_SENTINELS} Sentinels, not {sentinels}")));
         }
         if instances > 1 && self.config.is_on("persist") {
             return Err(Error::Config(format!("{instances} instances cannot share dbfilename; --persist is for one")));

@@ -199,6 +199,9 @@ fn reachable(address: SocketAddr) -> IpAddr {
 /// How far the ports of Sentinels are above those of the instances: 26379 is above 6379.
 const ABOVE: u16 = 20_000;
 
+/// The most Sentinels of a process.
+pub(super) const MOST_SENTINELS: usize = 9;
+
 /// How Sentinels listen.
 pub(super) struct Listening<'a> {
     /// The addresses of the `bind` setting.
@@ -223,10 +226,6 @@ pub(super) fn open_sentinels(
     let count: u16 = config.number("sentinels");
     if count == 0 {
         return Ok(None);
-    }
-    if beside.upstream.is_some() {
-        let text = "--sentinel is for instances with data of their own; Sentinels of real servers: --upstream-sentinel";
-        return Err(Error::Config(text.into()));
     }
     let is_controlled = config.is_on("control");
     let rows = commands::rows_of_sentinel().into_iter();

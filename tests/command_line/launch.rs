@@ -399,7 +399,6 @@ fn what_it_cannot_do_is_refused_and_not_ignored() {
         (&["--tls-cluster", "yes"], "this server has no cluster bus and no replication"),
         (&["--loadmodule", "x.so"], "this server loads no modules"),
         (&["--test-memory", "1"], "redouble does not test memory"),
-        (&["--sentinel", "--upstream", "redis://127.0.0.1:1"], "Sentinels of real servers: --upstream-sentinel"),
         (&["--sentinel", "10"], "argument must be between 0 and 9"),
         (&["--compat", "redis-1.0"], "redis-7.0"),
     ] {

@@ -243,6 +243,18 @@ fn the_clock_can_be_moved_at_a_sentinel_when_the_master_is_gone() {
 }
 
 #[test]
+fn who_moves_the_clock_at_the_master_is_answered_although_its_clients_are_closed() {
+    let watched = Watched::start(1);
+    let mut driver = Wire::connect(address(&watched.master));
+    let mut client = Wire::connect(address(&watched.master));
+    assert_eq!(client.ask("SET a 1"), ok());
+    assert_eq!(driver.ask("REDOUBLE INSTANCE CUT 1 sentinel-*"), ok());
+    assert_eq!(driver.ask("REDOUBLE CLOCK ADVANCE 30s"), ok());
+    assert!(client.is_closed());
+    assert_ne!(watched.named(), port(&watched.master));
+}
+
+#[test]
 fn each_master_has_its_own_name() {
     let servers = Server::builder().instances(2).replicas(1).sentinels(1).spawn_all().unwrap();
     let mut sentinel = Wire::connect(servers[0].sentinels()[0]);
@@ -292,6 +304,15 @@ fn a_reset_brings_back_the_master_and_the_sentinels_of_the_start() {
     assert_eq!(watched.named(), before);
     assert_eq!(first.ask("ROLE").items()[1].items(), [Frame::bulk("mymaster")]);
     assert_eq!(field(&watched.sentinel(1).ask("SENTINEL MASTER mymaster"), "config-epoch"), "0");
+}
+
+#[test]
+fn sentinels_that_cannot_be_are_refused_at_the_start() {
+    let refused = |builder: redouble::Builder| builder.spawn().err().expect("it is refused").to_string();
+    let too_many = refused(Server::builder().sentinels(10));
+    assert!(too_many.contains("at most 9 Sentinels, not 10"), "{too_many}");
+    let of_others = refused(Server::builder().upstream("redis://127.0.0.1:1").sentinels(1));
+    assert!(of_others.contains("upstream-sentinel"), "{of_others}");
 }
 
 #[test]
