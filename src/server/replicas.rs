@@ -1,7 +1,7 @@
 //! Replicas among the instances of a process: who follows whom, and bringing them up to date.
 //!
-//! A replica runs what it was sent in a turn of its own, never while its master's data are locked. So no thread ever holds the
-//! locks of two instances, except for EXEC, which leaves the work to whoever comes next.
+//! A replica runs what it was sent in a turn of its own, and whoever takes the turn has no data locked: commands only note that
+//! there is something to do, and it is done when their own locks are gone. So no thread holds the locks of two instances at once.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

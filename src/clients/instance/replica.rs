@@ -58,14 +58,16 @@ impl Instance {
                 client.signal(Signal::RoleChanged);
             }
         }
-        if self.fleet().is_some_and(|fleet| fleet.instance_at(host, *port).is_some()) {
-            self.log.notice(format!("This server is a replica of {}:{port} now.", String::from_utf8_lossy(host)));
-            return;
-        }
+        let address = format!("{}:{port}", String::from_utf8_lossy(host));
+        let is_in_process = self.fleet().is_some_and(|fleet| fleet.instance_at(host, *port).is_some());
+        let why = match (self.space.is_empty(), is_in_process) {
+            (true, true) => return self.log.notice(format!("This server is a replica of {address} now.")),
+            (true, false) => "That is no instance of this process",
+            (false, _) => "This is a space, which no other follows",
+        };
         self.log.warn(format!(
-            "This server is a replica of {}:{port} now. That is no instance of this process: nothing is copied \
-             from there, and the link stays down. REPLICAOF NO ONE ends that.",
-            String::from_utf8_lossy(host)
+            "This server is a replica of {address} now. {why}: nothing is copied from there, and the link stays down. \
+             REPLICAOF NO ONE ends that."
         ));
     }
 
