@@ -7,7 +7,7 @@ use redouble::Server;
 
 use crate::support::deployments::SentinelSet;
 use crate::support::wire::{Frame, Wire};
-use crate::support::{CHECKED_PROFILE, address, profile, start};
+use crate::support::{CHECKED_PROFILE, address, profile, start, wait_until};
 
 /// Three Sentinels of a master with two replicas.
 struct Set {
@@ -101,6 +101,11 @@ const TIMES: &[&str] = &[
 
 fn on_both(test: impl Fn(&mut Set) -> Vec<String>) {
     let real = SentinelSet::start();
+    // Real ones connect to each other some time after they have heard of each other.
+    let mut first = Wire::connect(real.sentinels[0].address());
+    wait_until("the Sentinels to be connected", || {
+        !spelled(&first.ask("SENTINEL SENTINELS mymaster")).contains("disconnected")
+    });
     let nodes: Vec<u16> = real.nodes.iter().map(|node| node.port()).collect();
     let mut real_set = Set::new(real.sentinels.iter().map(|node| node.address()).collect(), &nodes);
     let builder = Server::builder().compat(profile(CHECKED_PROFILE)).replicas(2).sentinels(3);
