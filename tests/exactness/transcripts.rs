@@ -152,6 +152,7 @@ checked! {
 alone! {
     acl_7_2
     debug_alone
+    dump_restore_damaged
     field_lifetimes
     lifetimes
     lists_7_2
