@@ -72,9 +72,6 @@ pub trait Fleet: Send + Sync {
     /// same data, which are none.
     fn reset_replication(&self);
 
-    /// The masters among the instances, each with those that follow it.
-    fn replication_groups(&self) -> Vec<ReplicationGroup>;
-
     /// Makes a replica of an instance the master in its place. The others and the former master follow it, unless the link to it
     /// is cut. The client `by` stays connected, whatever is closed.
     ///

@@ -10,7 +10,7 @@ use crate::base::error::CommandError;
 use crate::clients::acl::User;
 use crate::clients::fleet::{
     CLOSED, Completion, FailedOver, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo,
-    LinkOrder, ReplicationGroup, SpaceInfo,
+    LinkOrder, SpaceInfo,
 };
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -142,10 +142,6 @@ impl Fleet for Node {
             }
             nodes.tell_sentinels();
         }
-    }
-
-    fn replication_groups(&self) -> Vec<ReplicationGroup> {
-        self.nodes().map(|nodes| nodes.replication_groups()).unwrap_or_default()
     }
 
     fn fail_over(
