@@ -275,3 +275,69 @@ fn locks_that_are_taken_and_released_on_both_sides_of_a_failover_are_fine() {
          B: RELEASE lock {b}",
     );
 }
+
+#[test]
+fn a_lock_that_a_replica_had_not_got_is_given_again_when_it_takes_over() {
+    judge(&Pair {
+        code: Code::LostInFailover,
+        wrong: "
+            replicas
+            hold
+            ! A: SET lock {a} NX PX 10000
+            promote
+            ! B@2: SET lock {b} NX PX 10000
+            B@2: RELEASE lock {b}
+        ",
+        right: "
+            replicas
+            hold
+            A: SET lock {a} NX PX 1000
+            promote
+            +1001ms
+            B@2: SET lock {b} NX PX 10000
+            B@2: RELEASE lock {b}
+        ",
+    });
+}
+
+#[test]
+fn two_masters_give_the_same_lock_while_one_of_them_is_cut_off() {
+    let story = "
+        replicas
+        cut
+        promote
+        A: SET lock {a} NX PX 10000
+        B@2: SET lock {b} NX PX 10000
+        heal
+    ";
+    let found = found(Code::LostInFailover, story).expect("two have it");
+    assert_eq!(found.severity, Severity::Error);
+    let nobody_else = "
+        replicas
+        cut
+        promote
+        A: SET lock {a} NX PX 10000
+        A@2: SET lock {a} NX PX 10000
+        heal
+    ";
+    assert!(super::story::found(Code::LostInFailover, nobody_else).is_none());
+}
+
+#[test]
+fn a_lock_on_three_masters_of_which_one_loses_it_is_not_lost() {
+    let story = "
+        replicas
+        hold
+        A: SET lock {a} NX PX 10000
+        A@3: SET lock {a} NX PX 10000
+        A@4: SET lock {a} NX PX 10000
+        promote
+        B@2: SET lock {b} NX PX 10000
+        B@3: SET lock {b} NX PX 10000
+        B@4: SET lock {b} NX PX 10000
+        B@2: RELEASE lock {b}
+        B@3: RELEASE lock {b}
+        B@4: RELEASE lock {b}
+    ";
+    assert!(found(Code::LostInFailover, story).is_none());
+}

@@ -46,6 +46,11 @@ pub struct Played {
 /// failover without lock         the same, and the replica has not got this key
 /// profile valkey-9.1            on the first line: which servers these are
 /// locks lock:*                  at the beginning: the user says that these keys are locks
+/// replicas                      at the beginning: the second server is a replica of the first, in the same process
+/// hold                          nothing that the first server writes reaches its replica from here on
+/// cut                           the first server loses its replica, and still serves who reaches it
+/// promote                       the replica takes the place of the first server
+/// heal                          a server that was cut off finds that it was replaced
 /// ```
 ///
 /// Real time is not what it was: the journals are made to say that lines were 5 ms apart, so that a story is always told the
@@ -62,6 +67,7 @@ pub fn play(story: &str) -> Played {
     while let Some(glob) = lines.next_if(|line| line.starts_with("locks ")) {
         locks.push(glob.trim_start_matches("locks ").as_bytes().to_vec());
     }
+    let has_replica = lines.next_if_eq(&"replicas").is_some();
     let mut stage = Stage {
         profile,
         servers: Vec::new(),
@@ -71,7 +77,7 @@ pub fn play(story: &str) -> Played {
         ages: Vec::new(),
         failovers: 0,
     };
-    stage.add_server();
+    stage.add_server(has_replica);
     for line in lines {
         stage.line(line);
     }
@@ -128,6 +134,17 @@ struct Stage {
     failovers: usize,
 }
 
+/// What a line does to the first server and its replica.
+fn link_order(line: &str) -> Option<fn(&Server) -> Result<(), redouble::Error>> {
+    match line {
+        "hold" => Some(Server::hold_links),
+        "cut" => Some(Server::cut_links),
+        "heal" => Some(Server::heal_links),
+        "promote" => Some(|server| server.fail_over().map(drop)),
+        _ => None,
+    }
+}
+
 trait JournalOn {
     fn journal_on(&self);
 }
@@ -140,16 +157,20 @@ impl JournalOn for Server {
 }
 
 impl Stage {
-    fn add_server(&mut self) {
-        let server = match self.profile {
-            Some(profile) => start(Server::builder().compat(profile)),
-            None => spawn(),
+    fn add_server(&mut self, has_replica: bool) {
+        let server = match (self.profile, has_replica) {
+            (Some(profile), _) => start(Server::builder().compat(profile)),
+            (None, true) => start(Server::builder().replicas(1)),
+            (None, false) => spawn(),
         };
-        if !is_upstream() {
-            server.freeze();
+        let replicas = if has_replica { server.replicas() } else { Vec::new() };
+        for server in std::iter::once(server).chain(replicas) {
+            if !is_upstream() {
+                server.freeze();
+            }
+            server.journal_on();
+            self.servers.push(server);
         }
-        server.journal_on();
-        self.servers.push(server);
     }
 
     fn line(&mut self, line: &str) {
@@ -171,6 +192,8 @@ impl Stage {
             self.close(client);
         } else if let Some(keys) = line.strip_prefix("failover") {
             self.fail_over(line, keys.trim_start().trim_start_matches("without "));
+        } else if let Some(order) = link_order(line) {
+            order(&self.servers[0]).expect("the first server has a replica");
         } else if line == "restart" {
             let mut ids = Vec::new();
             for ((_, server), wire) in &mut self.clients {
@@ -248,7 +271,7 @@ impl Stage {
     fn wire(&mut self, client: &str) -> &mut Wire {
         let (name, number) = Self::name(client);
         while self.servers.len() < number {
-            self.add_server();
+            self.add_server(false);
         }
         let server = &self.servers[number - 1];
         self.clients.entry((name.clone(), number)).or_insert_with(|| {

@@ -122,6 +122,7 @@ impl Finding {
             | Code::EvictedLock
             | Code::CrossSlot
             | Code::HeldThroughFailover
+            | Code::LostInFailover
             | Code::NoQuorum
             | Code::ValidityUsedUp
             | Code::OneServer

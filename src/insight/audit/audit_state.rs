@@ -16,7 +16,7 @@ use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
+use super::lock::{Hold, HoldEnd, HoldStatus, Lock, LockId, PastHold, Waiter};
 use super::lock_reason::LockReason;
 use super::lock_table::LockTable;
 use super::lock_tracker::LockTracker;
@@ -24,7 +24,7 @@ use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::resting_lock::TrackedLock;
 use super::rule_context::RuleContext;
-use super::rules::{AttemptName, GlobalRuleState};
+use super::rules::{AttemptName, GlobalRuleState, LostHold};
 use super::scope::Scope;
 use super::shelved_locks::ShelvedLocks;
 use super::timeline::{LockAccessKind, LockTimeline};
@@ -404,6 +404,32 @@ impl AuditState {
         };
         for id in self.locks.ids(was_there) {
             self.with_lock(&id, None, source.clone(), |tracker| tracker.fail_over(&replaced));
+        }
+    }
+
+    /// A node is master now.
+    pub fn note_promotion(&mut self, line: &JournalLine<'_>) {
+        self.global.note_promotion(line.server, &line.node().unwrap_or_default());
+    }
+
+    /// The node that is master now has not got the last change of a key: if that gave a lock, another client can have it there.
+    pub fn lose(&mut self, line: &JournalLine<'_>) {
+        let key = line.words.first().copied().unwrap_or_default();
+        let Some(lock) = self.locks.find(line.server, line.db, key) else { return };
+        let Some(hold) = lock.holds.iter().find(|hold| hold.status == HoldStatus::Held) else { return };
+        let lost = LostHold {
+            db: line.db,
+            key: Arc::clone(&lock.id.key),
+            hold: hold.clone(),
+            reasons: lock.reasons,
+            successor: Arc::from(line.node().unwrap_or_default()),
+            source: Self::source_of(line, &self.client_of(line)),
+        };
+        let source = Arc::clone(&lost.source);
+        let Some(server) = self.global.note_loss(lost) else { return };
+        if let Some(given) = self.locks.find(server, line.db, key) {
+            let id = Arc::clone(&given.id);
+            self.with_lock(&id, None, source, |tracker| tracker.note_given_elsewhere());
         }
     }
 

@@ -364,7 +364,8 @@ impl Auditor {
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
             Some(EventKind::Mark) => return self.state.collector.note_mark(line),
-            Some(EventKind::Topology | EventKind::Lost) => return,
+            Some(EventKind::Lost) => return self.state.lose(line),
+            Some(EventKind::Topology) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}
@@ -480,6 +481,7 @@ impl Auditor {
 
     /// A node is replaced by another one.
     fn fail_over(&mut self, line: &JournalLine<'_>) {
+        self.state.note_promotion(line);
         if self.nodes.is_synchronised(line) {
             return;
         }

@@ -231,6 +231,11 @@ codes! {
     HeldThroughFailover = "held-through-failover", Warning,
         "A lock was held while the node that had it was replaced",
         "Take such a lock on several masters that fail independently (Redlock), or guard the data with a fencing token.";
+    /// The node that took the place of the one with the lock had not got it, and gave it to another client.
+    LostInFailover = "lost-in-failover", Error,
+        "A lock was given again after a failover that had lost it",
+        "Take such a lock on several masters that fail independently (Redlock), or guard the data with a fencing token. WAIT helps only \
+         if its answer counts, and the replica that has the write is the one that is promoted.";
     /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",

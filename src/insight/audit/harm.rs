@@ -40,7 +40,8 @@ impl Harm {
                 | Code::EvictedLock
                 | Code::FlushedLocks
                 | Code::ReleaseAfterFlush
-                | Code::HeldThroughFailover,
+                | Code::HeldThroughFailover
+                | Code::LostInFailover,
             ) => Self::Taken,
             (
                 Severity::Error,

@@ -64,6 +64,8 @@ pub enum LockEvent<'a> {
     Evicted { hold: usize },
     /// The node that had the lock was replaced by one that may not have it. `failover` of its holds says so.
     FailedOver,
+    /// The former master had given the lock, too, and what it had is lost.
+    GivenElsewhere,
     /// A client writes a key that it or others accessed while they held the lock, and its hold is over: how is in `past_holds`, or
     /// the client still believes to hold it.
     WroteAfterLoss {

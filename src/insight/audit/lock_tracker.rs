@@ -366,6 +366,11 @@ impl LockTracker<'_> {
         }
     }
 
+    /// What the former master had given is lost.
+    pub fn note_given_elsewhere(&mut self) {
+        self.emit(&LockEvent::GivenElsewhere);
+    }
+
     /// The connection of a client ended.
     pub fn close_connection(&mut self, client: &ClientIdentity) {
         self.stop_waiting(client);

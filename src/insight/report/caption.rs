@@ -43,6 +43,7 @@ pub fn caption(code: Code) -> &'static str {
         Code::EvictedLock => "evicted while held",
         Code::CrossSlot => "apart in a Cluster",
         Code::HeldThroughFailover => "lost in a failover?",
+        Code::LostInFailover => "lost in a failover",
         Code::NoQuorum => "no majority",
         Code::ValidityUsedUp => "no time left",
         // Their titles are short enough.

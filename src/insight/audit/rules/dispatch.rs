@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::clocks::{self, ClocksState};
 use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
-use super::failover::{self, FailoverState};
+use super::failover::{self, FailoverState, GlobalFailoverState, LostHold};
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
@@ -69,6 +69,7 @@ impl RuleState {
 #[derive(Clone, Default)]
 pub struct GlobalRuleState {
     redlock: GlobalRedlockState,
+    failover: GlobalFailoverState,
     order: GlobalOrderState,
 }
 
@@ -81,6 +82,16 @@ impl GlobalRuleState {
     /// Notes a command that asked for a key and never ran.
     pub fn note_unanswered(&mut self, key: &[u8]) {
         self.redlock.note_unanswered(key);
+    }
+
+    /// Notes that a node is master now; `server` is the one whose journal says so.
+    pub fn note_promotion(&mut self, server: u16, node: &str) {
+        self.failover.note_promotion(server, node);
+    }
+
+    /// Notes a hold that the node in its master's place has not got. Returns the server of that node, if it is known.
+    pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {
+        self.failover.note_loss(lost)
     }
 
     /// The attempt to get a key with this token, if locks may lie on several servers.
@@ -122,5 +133,6 @@ pub fn observe(
     waiting::observe(context, &mut state.waiting, event);
     order::observe(context, &mut state.order, &mut global.order, event);
     failover::observe(context, &mut state.failover, event);
+    failover::observe_others(context, &mut global.failover, &global.redlock, event);
     redlock::observe(context, &mut global.redlock, event);
 }

@@ -1,13 +1,20 @@
 //! Locks that were held while the node that had them was replaced: a replica that had not got the write yet knows nothing
 //! of the lock.
+//!
+//! In front of real nodes nobody sees what a replica has. The instances of one process say what is lost.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::redlock::GlobalRedlockState;
 use super::wording::{acquisition, quoted, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::effect::LockShape;
-use crate::insight::audit::finding::Evidence;
+use crate::insight::audit::finding::{Evidence, JournalRef};
 use crate::insight::audit::lock::{Failover, Hold, HoldEnd, HoldStatus, PastHold};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
+use crate::insight::audit::lock_reason::LockReasons;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered of one lock.
@@ -29,6 +36,103 @@ impl FailoverState {
 
 /// How many holds are remembered that were told of.
 const MAX_TOLD: usize = 16;
+
+/// What is remembered beyond one lock.
+#[derive(Clone, Default)]
+pub struct GlobalFailoverState {
+    /// The nodes that are masters in the place of others, and the servers whose journals say so.
+    promoted: Vec<(u16, Arc<str>)>,
+    lost: VecDeque<LostHold>,
+}
+
+/// A hold that the node in its master's place has not got.
+#[derive(Clone)]
+pub struct LostHold {
+    pub db: u32,
+    pub key: Arc<[u8]>,
+    pub hold: Hold,
+    /// Why the key is a lock, as far as its master has shown.
+    pub reasons: LockReasons,
+    /// The node that is master now.
+    pub successor: Arc<str>,
+    pub source: Arc<JournalRef>,
+}
+
+/// How many promotions, and how many lost holds are remembered.
+const MAX_PROMOTED: usize = 64;
+const MAX_LOST: usize = 256;
+
+impl GlobalFailoverState {
+    pub fn note_promotion(&mut self, server: u16, node: &str) {
+        self.promoted.retain(|(other, _)| *other != server);
+        if self.promoted.len() < MAX_PROMOTED {
+            self.promoted.push((server, Arc::from(node)));
+        }
+    }
+
+    pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {
+        let server = self.promoted.iter().find(|(_, node)| *node == lost.successor).map(|(server, _)| *server);
+        if self.lost.len() >= MAX_LOST {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(lost);
+        server
+    }
+
+    /// Takes out what the node of this lock has not got of it, if a hold was lost.
+    fn take_lost(&mut self, context: &RuleContext<'_>) -> Option<LostHold> {
+        let id = &context.lock.id;
+        let is_its = |lost: &LostHold| {
+            (lost.db, &lost.key) == (id.db, &id.key)
+                && self.promoted.iter().any(|(server, node)| *server == id.server && *node == lost.successor)
+        };
+        let at = self.lost.iter().position(is_its)?;
+        self.lost.remove(at)
+    }
+}
+
+/// Looks for locks that two nodes have given, one in the place of the other.
+pub fn observe_others(
+    context: &mut RuleContext<'_>,
+    state: &mut GlobalFailoverState,
+    redlock: &GlobalRedlockState,
+    event: &LockEvent<'_>,
+) {
+    if state.lost.is_empty() || context.lock.shape == LockShape::Semaphore {
+        return;
+    }
+    match event {
+        LockEvent::Acquired { .. } | LockEvent::GivenElsewhere => given_again(context, state, redlock),
+        // It is told that its lock is gone, or gives it up.
+        LockEvent::NotOwned { token: Some(token), .. } => {
+            let key = &context.lock.id.key;
+            state.lost.retain(|lost| lost.key != *key || *lost.hold.token != **token);
+        }
+        _ => {}
+    }
+}
+
+/// The node in a master's place gives a lock, or has given it, that the master had given, too.
+fn given_again(context: &mut RuleContext<'_>, state: &mut GlobalFailoverState, redlock: &GlobalRedlockState) {
+    let Some(other) = context.lock.holds.last().filter(|hold| hold.status == HoldStatus::Held).cloned() else { return };
+    let Some(LostHold { hold, reasons, successor, source, .. }) = state.take_lost(context) else { return };
+    let is_over = hold.is_over(context.source.at, context.source.real);
+    // Of a lock on several servers, one may lose it.
+    let is_one_of_many = || redlock.is_wide(&context.lock.id.key, &hold.token);
+    if is_over || !hold.is_certain || other.client.same_program(&hold.client) == SameProgram::Yes || is_one_of_many() {
+        return;
+    }
+    let (one, two) = (hold.client.display_name(), other.client.display_name());
+    let sentence = format!(
+        "{one} and {two} both held {}: {successor} took the place of the node that had given it to {one}, and had not got that",
+        quoted(context.lock)
+    );
+    let mut evidence = vec![acquisition(&hold)];
+    evidence.push(source.shows("was lost in the failover"));
+    evidence.push(acquisition(&other));
+    context.note_reasons(reasons);
+    context.report(FindingDraft { code: Code::LostInFailover, severity: None, sentence, evidence, culprit: 0 });
+}
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut FailoverState, event: &LockEvent<'_>) {
     match event {

@@ -22,6 +22,7 @@ mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
+pub use failover::LostHold;
 pub use redlock::AttemptName;
 pub use tokens::{class_of, is_count, is_trivial, is_unique_token, may_be_owner};
 

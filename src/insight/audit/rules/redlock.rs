@@ -298,6 +298,11 @@ impl GlobalRedlockState {
         }
     }
 
+    /// Whether several servers were asked for a key with this token.
+    pub fn is_wide(&self, key: &[u8], token: &[u8]) -> bool {
+        self.attempts.get(&name(key, token)).is_some_and(|attempt| attempt.answers().0 > 1)
+    }
+
     /// Whether an attempt to get a key had this token.
     pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
         self.clocks.len() > 1 && self.attempts.contains_key(&name(key, token))
