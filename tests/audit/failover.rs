@@ -301,6 +301,31 @@ fn a_lock_that_a_replica_had_not_got_is_given_again_when_it_takes_over() {
 }
 
 #[test]
+fn a_lock_that_redis_cli_has_taken_is_lost_although_its_connection_has_ended() {
+    let story = "
+        replicas
+        hold
+        a: SET lock alice NX PX 10000
+        close a
+        promote
+        b@2: SET lock bob NX PX 10000
+        close b
+    ";
+    assert!(found(Code::LostInFailover, story).is_some());
+    let released = "
+        replicas
+        a: SET lock alice NX PX 10000
+        hold
+        a: DEL lock
+        close a
+        promote
+        b@2: DEL lock
+        b@2: SET lock bob NX PX 10000
+    ";
+    assert!(found(Code::LostInFailover, released).is_none());
+}
+
+#[test]
 fn two_masters_give_the_same_lock_while_one_of_them_is_cut_off() {
     let story = "
         replicas

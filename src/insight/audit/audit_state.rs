@@ -416,7 +416,10 @@ impl AuditState {
     pub fn lose(&mut self, line: &JournalLine<'_>) {
         let key = line.words.first().copied().unwrap_or_default();
         let Some(lock) = self.locks.find(line.server, line.db, key) else { return };
-        let Some(hold) = lock.holds.iter().find(|hold| hold.status == HoldStatus::Held) else { return };
+        // The key outlives the connection that set it, as redis-cli's.
+        let left = lock.past_holds.back().filter(|past| past.end == HoldEnd::Closed).map(|past| &past.hold);
+        let mut holds = lock.holds.iter().chain(left);
+        let Some(hold) = holds.find(|hold| hold.status == HoldStatus::Held) else { return };
         let lost = LostHold {
             db: line.db,
             key: Arc::clone(&lock.id.key),

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::redlock::GlobalRedlockState;
+use super::tokens::is_unique_token;
 use super::wording::{acquisition, quoted, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::{Code, Severity};
@@ -14,7 +15,7 @@ use crate::insight::audit::effect::LockShape;
 use crate::insight::audit::finding::{Evidence, JournalRef};
 use crate::insight::audit::lock::{Failover, Hold, HoldEnd, HoldStatus, PastHold};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
-use crate::insight::audit::lock_reason::LockReasons;
+use crate::insight::audit::lock_reason::{LockReason, LockReasons};
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
 /// What is remembered of one lock.
@@ -131,6 +132,9 @@ fn given_again(context: &mut RuleContext<'_>, state: &mut GlobalFailoverState, r
     evidence.push(source.shows("was lost in the failover"));
     evidence.push(acquisition(&other));
     context.note_reasons(reasons);
+    // One server would have refused the second one.
+    let is_owned = *other.token != *hold.token && is_unique_token(&other.token);
+    context.note_reason(if is_owned { LockReason::Contended } else { LockReason::Alike });
     context.report(FindingDraft { code: Code::LostInFailover, severity: None, sentence, evidence, culprit: 0 });
 }
 
