@@ -296,3 +296,24 @@ fn what_is_claimed_once_and_for_all_needs_no_expiry() {
         ",
     );
 }
+
+#[test]
+fn two_servers_that_fill_a_cache_with_the_same_price_and_clear_it_have_no_lock() {
+    for price in ["20", "19.90", "[20]"] {
+        let story = format!(
+            "
+            A: GET cache:lamp
+            B: GET cache:lamp
+            A: SET cache:lamp {price} EX 300 NX
+            B: SET cache:lamp {price} EX 300 NX
+            A: DEL cache:lamp
+            C: GET cache:lamp
+            C: SET cache:lamp {price} EX 300 NX
+            B: SET cache:lamp {price}8 EX 300
+            C: DEL cache:lamp
+            A: DEL cache:lamp
+            "
+        );
+        nothing_from(Severity::Warning, &story);
+    }
+}

@@ -134,8 +134,10 @@ struct Stage {
     failovers: usize,
 }
 
+type Order = fn(&Server) -> Result<(), redouble::Error>;
+
 /// What a line does to the first server and its replica.
-fn link_order(line: &str) -> Option<fn(&Server) -> Result<(), redouble::Error>> {
+fn link_order(line: &str) -> Option<Order> {
     match line {
         "hold" => Some(Server::hold_links),
         "cut" => Some(Server::cut_links),

@@ -188,9 +188,12 @@ impl LockTracker<'_> {
             let is_same = |value| self.context.lock.value.as_deref() == Some(value);
             let is_known = self.context.lock.reasons.has(LockReason::Contended);
             let is_alike = value.is_none_or(|value| is_same(value) || !(is_known || is_unique_token(value)));
+            // Two that come to the same number or document have computed it.
+            let is_computed = value.is_some_and(|value| is_same(value) && is_result(value));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
+                LockShape::Value | LockShape::Hash if is_computed => self.lock().reasons.note_data(),
                 LockShape::Value | LockShape::Hash if is_alike => self.note_reason(LockReason::Alike),
                 LockShape::Value | LockShape::Hash => self.note_reason(LockReason::Contended),
             }
@@ -762,4 +765,10 @@ fn shows_the_key(effect: &KeyEffect<'_>) -> bool {
 /// Whether a command neither changes the key nor shows that it is gone.
 fn is_harmless(effect: &KeyEffect<'_>) -> bool {
     matches!(effect.effect, Effect::Take { took: false, .. } | Effect::Read { value: Some(_) })
+}
+
+/// Whether a value is a number that is no mark, or a document.
+fn is_result(value: &[u8]) -> bool {
+    let is_number = std::str::from_utf8(value).is_ok_and(|text| text.parse::<f64>().is_ok_and(f64::is_finite));
+    is_number && value != b"0" && value != b"1" || value.len() > 1 && matches!(value[0], b'{' | b'[')
 }
