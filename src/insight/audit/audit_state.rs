@@ -711,7 +711,7 @@ impl AuditState {
             }
             // It was taken on other servers, and is released on this one, too.
             Effect::NotOwned { .. } => {
-                effect.precondition.token().is_some_and(|token| self.global.has_attempt(effect.key, token))
+                effect.precondition.token().is_some_and(|token| self.global.attempt(effect.key, token).is_some())
             }
             Effect::Arrive { claim: Claim::None, .. }
             | Effect::Transfer { .. }

@@ -3,15 +3,12 @@
 //! The rules' own states are kept beside a lock, not in it: see `lock_table.rs`.
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
 use std::sync::Arc;
-
-use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
-use super::guarded_work::GuardedWork;
+use super::guarded_work::{GuardedWork, hash_on};
 use super::lock_reason::{LockReason, LockReasons, is_named_lock};
 use super::timestamp::Timestamp;
 
@@ -229,10 +226,6 @@ pub const MAX_WAITERS: usize = 256;
 
 /// How many keys are remembered that the holders of a lock have used.
 const MAX_USED_KEYS: usize = 16;
-
-fn hash_on(server: u16, db: u32, key: &[u8]) -> u64 {
-    FixedState::default().hash_one((server, db, key))
-}
 
 /// Appends to a list that mostly has one element: reserves room for no more at first.
 pub fn push_exact<T>(list: &mut Vec<T>, element: T) {

@@ -6,7 +6,6 @@
 //! needs less, and a set of holders that count each other, too.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -15,7 +14,7 @@ use smallvec::SmallVec;
 use super::audit_state::{AuditState, is_matched};
 use super::client_identity::ClientIdentity;
 use super::finding::{Finding, JournalRef};
-use super::guarded_work::{GuardedWork, hash_of};
+use super::guarded_work::{GuardedWork, hash_of, hash_on};
 use super::journal_line::JournalLine;
 use super::lock::LockId;
 use super::lock_reason::is_named_lock;
@@ -39,8 +38,6 @@ const MAX_AT_ONCE: usize = 4;
 const MAX_COMMANDS: u32 = 1000;
 /// How many findings wait.
 const MAX_PENDING: usize = 16;
-
-const HASH: FixedState = FixedState::with_seed(4);
 
 /// The keys that may be locks, by the hashes of their names.
 #[derive(Clone, Default)]
@@ -116,7 +113,7 @@ impl PresumedLocks {
         if row.lock_effect != LockEffect::OtherWrite || !is_about_places(row.name) {
             return false;
         }
-        let hash = hash_of_key(server, header.db, header.second);
+        let hash = hash_on(server, header.db, header.second);
         self.locks.contains_key(&hash)
             || !self.dismissed.contains(&hash) && header.words <= 4 && {
                 let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
@@ -210,7 +207,7 @@ impl PresumedLocks {
 
     fn drop_key(&mut self, line: &JournalLine<'_>, db: u32, key: &[u8]) {
         if !self.locks.is_empty() {
-            self.remove(hash_of_key(line.server, db, key));
+            self.remove(hash_on(line.server, db, key));
         }
     }
 
@@ -248,7 +245,7 @@ impl PresumedLocks {
             let words: OwnedWords = command.words.iter().copied().collect();
             let accessed = commands.keys(words.as_words());
             for key in &accessed.keys {
-                let hash = hash_of_key(line.server, command.db, key);
+                let hash = hash_on(line.server, command.db, key);
                 let is_followed = self.locks.contains_key(&hash);
                 if is_guest && accessed.writes {
                     let (client, source) = actor.get_or_insert_with(|| met(state, line));
@@ -432,10 +429,6 @@ fn met(state: &mut AuditState, line: &JournalLine<'_>) -> (ClientIdentity, Arc<J
     let client = state.meet_client_of(line);
     let source = AuditState::source_of(line, &client);
     (client, source)
-}
-
-fn hash_of_key(server: u16, db: u32, key: &[u8]) -> u64 {
-    HASH.hash_one((server, db, key))
 }
 
 /// Whether a command takes or gives places, as far as its name tells.

@@ -109,11 +109,6 @@ impl GlobalRuleState {
     ) {
         self.redlock.note_write(attempt, written, by, source);
     }
-
-    /// Whether an attempt to get a key from several servers had this token.
-    pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
-        self.redlock.has_attempt(key, token)
-    }
 }
 
 /// Shows an event to all rules. A rule that reads another one's state comes before it.

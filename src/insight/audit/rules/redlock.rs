@@ -303,11 +303,6 @@ impl GlobalRedlockState {
         self.attempts.get(&name(key, token)).is_some_and(|attempt| attempt.answers().0 > 1)
     }
 
-    /// Whether an attempt to get a key had this token.
-    pub fn has_attempt(&self, key: &[u8], token: &[u8]) -> bool {
-        self.clocks.len() > 1 && self.attempts.contains_key(&name(key, token))
-    }
-
     /// Forgets the older half of all attempts if there are too many.
     fn make_room(&mut self) {
         if self.attempts.len() >= MAX_ATTEMPTS {
