@@ -17,13 +17,14 @@ const TABLE_SIZE: usize = 1 << TABLE_BITS;
 /// Compresses to at most `limit` bytes; `None` if that is not possible. Finds the same references as LibLZF, so the
 /// result equals Redis's byte for byte.
 pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
-    // LibLZF does not clear its table, which is on the stack. Positions left from an earlier run are the one thing that
-    // this does not reproduce.
-    let mut table = vec![0u32; if input.len() > 2 { TABLE_SIZE } else { 0 }];
+    compress_with(Table::for_length(input.len()), input, limit)
+}
+
+fn compress_with(mut table: Table, input: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut out = Output::new(limit);
     let mut at = 0;
     while at + 2 < input.len() {
-        let seen = std::mem::replace(&mut table[slot(input, at)], u32::try_from(at).ok()?) as usize;
+        let seen = table.replace(slot(input, at), u32::try_from(at).ok()?) as usize;
         let found = seen > 0 && at - seen <= MOST_DISTANCE && input[seen..seen + 3] == input[at..at + 3];
         if !found {
             out.literal(input[at])?;
@@ -39,7 +40,7 @@ pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
         }
         // LibLZF adds only the last two positions inside a match to its table.
         for place in at - 2..at {
-            table[slot(input, place)] = u32::try_from(place).ok()?;
+            table.replace(slot(input, place), u32::try_from(place).ok()?);
         }
     }
     out.has_room_for(3)?;
@@ -85,6 +86,52 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
         }
     }
     (out.len() == whole).then_some(out)
+}
+
+/// Where the bytes of each slot of LibLZF's table were seen last; 0 if they were not.
+///
+/// LibLZF does not clear its table, which is on the stack. Positions left from an earlier run are the one thing that this does
+/// not reproduce.
+enum Table {
+    Whole(Vec<u32>),
+    /// The used slots alone, each with its number, by open addressing: clearing the whole table would take longer than
+    /// compressing a short string. The number of places is a power of two, and above that of slots that can be used.
+    Sparse(Vec<(u32, u32)>),
+}
+
+/// The number of no slot.
+const FREE: u32 = u32::MAX;
+
+impl Table {
+    fn for_length(length: usize) -> Self {
+        /// Strings below this length have few enough slots.
+        const SHORT: usize = 4096;
+        if length < SHORT { Self::Sparse(vec![(FREE, 0); (length * 2).next_power_of_two()]) } else { Self::whole() }
+    }
+
+    fn whole() -> Self {
+        Self::Whole(vec![0; TABLE_SIZE])
+    }
+
+    /// Puts a position into a slot. Returns the one before.
+    fn replace(&mut self, slot: usize, position: u32) -> u32 {
+        match self {
+            Self::Whole(table) => std::mem::replace(&mut table[slot], position),
+            Self::Sparse(table) => {
+                let last = table.len() - 1;
+                let number = slot as u32;
+                let mut place = (number.wrapping_mul(0x9e37_79b9) >> 16) as usize & last;
+                while table[place].0 != number {
+                    if table[place].0 == FREE {
+                        table[place] = (number, position);
+                        return 0;
+                    }
+                    place = (place + 1) & last;
+                }
+                std::mem::replace(&mut table[place].1, position)
+            }
+        }
+    }
 }
 
 /// The table slot of the three bytes at a position.
@@ -177,7 +224,7 @@ impl Output {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{compress, expand};
+    use super::{Table, compress, compress_with, expand};
 
     #[test]
     fn what_does_not_get_smaller_is_not_compressed() {
@@ -206,6 +253,11 @@ mod tests {
                 prop_assert!(compressed.len() <= input.len());
                 prop_assert_eq!(expand(&compressed, input.len()).unwrap(), input);
             }
+        }
+
+        #[test]
+        fn a_short_string_is_compressed_as_with_the_whole_table(input in prop::collection::vec(0u8..9, 0..4095)) {
+            prop_assert_eq!(compress(&input, input.len()), compress_with(Table::whole(), &input, input.len()));
         }
 
         #[test]
