@@ -1,4 +1,5 @@
-//! What the journal and the audit cost a running server: processor time per request, and memory for each tracked lock.
+//! What the journal, the audit and a replica cost a running server: processor time per request, and memory for each tracked
+//! lock.
 //!
 //! `make bench` runs all of it; `ONLY="SETNX"` the loads with that in their title, `ROUNDS=9` more rounds. Every round starts
 //! each server anew and measures them in turn, so that drift affects all alike; medians are printed. Nothing is pinned to a
@@ -110,8 +111,30 @@ fn main() -> Outcome<()> {
             load.limit
         );
     }
+    if is_wanted("replica") {
+        compare_replica(rounds)?;
+    }
     if is_wanted("memory") {
         compare_memory()?;
+    }
+    Ok(())
+}
+
+/// What it costs that a replica in the same process gets everything before each reply.
+fn compare_replica(rounds: usize) -> Outcome<()> {
+    println!(
+        "with a replica in the process: server CPU µs/request {:>29} {:>15} {:>8}",
+        "none", "--replicas 1", "at most"
+    );
+    for load in LOADS.iter().filter(|load| !load.title.contains("one lock") && !load.title.contains("DELEX")) {
+        let mut seen = [const { Vec::new() }; 2];
+        for _ in 0..rounds {
+            for (settings, seen) in [&[][..], &["--replicas", "1"]].into_iter().zip(&mut seen) {
+                seen.push(Server::start(settings)?.take(load)?);
+            }
+        }
+        let [alone, followed] = seen.map(median);
+        println!("    {:67} {alone:9.2} {followed:9.2} {:5.2} {:8.1}", load.title, followed / alone, 1.4);
     }
     Ok(())
 }
