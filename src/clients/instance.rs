@@ -68,7 +68,7 @@ pub use memory::{EMPTY_SERVER, MemoryState};
 pub use reload::Reload;
 pub use replica::Primary;
 pub use replication::{
-    Acknowledgement, Handover, ReplicaState, Rewound, SyncRequest, Synced, count_changes, each_request,
+    Acknowledgement, Due, Handover, MasterLink, ReplicaState, Rewound, SyncRequest, Synced, count_changes, each_request,
 };
 
 /// What the commands of the test powers have to know of a real server behind this one.

@@ -130,9 +130,7 @@ impl Engine {
     /// Periodic work: above all, deletes expired keys.
     pub fn cron(&self) {
         self.backend.cron();
-        if self.instance.has_links() {
-            self.bring_replicas_up_to_date();
-        }
+        self.feed_replicas();
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.
@@ -198,6 +196,10 @@ impl Engine {
             return flow;
         }
         if self.instance.active_hooks.affects_processing() {
+            // It may ask how far replicas are, or change who follows whom.
+            if !spec.has_flag(Flag::Write) && !spec.has_flag(Flag::ReadOnly) {
+                self.feed_replicas();
+            }
             if let Some(error) = self.busy_refusal(spec).or_else(|| self.write_refusal(session, spec, words)) {
                 self.count_rejection(session, Some(resolved.row.id));
                 return self.refuse(session, is_exec(spec), error, out);
@@ -271,12 +273,17 @@ impl Engine {
                 session.replicated = self.instance.replication_offset();
             }
             self.feed_monitors(session, spec, words, out);
-            // A script has a small stack of its own, so it is followed by whoever runs it.
-            if self.instance.has_links() && yielder.is_none() {
-                self.bring_replicas_up_to_date();
-            }
         }
         flow
+    }
+
+    /// A batch of commands has run: replicas in this process get what it did, before its replies are sent. Nothing may be
+    /// locked.
+    #[inline]
+    pub fn feed_replicas(&self) {
+        if self.instance.has_links() {
+            self.bring_replicas_up_to_date();
+        }
     }
 
     /// A script has ended, or is paused: replicas in this process get what it did.

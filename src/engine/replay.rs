@@ -2,16 +2,31 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::Engine;
+use arrayvec::ArrayVec;
+
+use super::{Engine, Resolved};
 use crate::base::sync::MutexExt;
 use crate::clients::session::{Client, Session, Transaction};
 use crate::data::keyspace::Busy;
-use crate::protocol::{Framer, Limits, Words, parse_integer};
-use crate::spec::{CommandKind, TransactionCommand};
+use crate::powers::Hook;
+use crate::protocol::{Framed, Framer, Limits, Words, parse_integer};
+use crate::spec::{CommandKind, Flag, TransactionCommand};
 
-/// The session in which the stream of a master runs.
+/// The session in which the stream of a master runs, and what it is read with.
 #[derive(Default)]
-pub(super) struct Replay(Mutex<Option<Box<Session>>>);
+pub(super) struct Replay(Mutex<Reader>);
+
+#[derive(Default)]
+struct Reader {
+    session: Option<Box<Session>>,
+    framer: Framer,
+    batch: Vec<(Framed, Option<Resolved>)>,
+    /// Replies, which nobody gets.
+    out: Vec<u8>,
+}
+
+/// The most requests that are framed before the first of them runs.
+const BATCH: usize = 32;
 
 /// How far a part of a stream has run.
 pub struct Replayed {
@@ -23,6 +38,9 @@ pub struct Replayed {
     pub is_held_up: bool,
 }
 
+/// How much room for replies is kept.
+const MOST_KEPT: usize = 64 * 1024;
+
 const OF_MASTER: Limits = Limits { bulk: i64::MAX, authenticated: true };
 
 impl Engine {
@@ -33,71 +51,97 @@ impl Engine {
 
     /// Runs a part of a master's stream, in the name of the link. It ends with a whole command, and with a whole transaction.
     pub fn replay(&self, link: &Arc<Client>, selected: u32, stream: &[u8]) -> Replayed {
-        let mut kept = self.replay.0.lock_ignoring_poison();
-        let mut session = match kept.take().filter(|session| Arc::ptr_eq(&session.client, link)) {
-            Some(session) => session,
-            None => {
-                let user = self.instance.acl.default_user();
-                let mut session = Session::new(Arc::clone(link), user, self.instance.stats.thread(0));
-                session.authenticated = true;
-                (session.is_master, session.import_source) = (true, true);
-                Box::new(session)
-            }
-        };
+        let mut reader = self.replay.0.lock_ignoring_poison();
+        let Reader { session, framer, batch, out } = &mut *reader;
+        if session.as_ref().is_none_or(|session| !Arc::ptr_eq(&session.client, link)) {
+            let user = self.instance.acl.default_user();
+            let mut fresh = Session::new(Arc::clone(link), user, self.instance.stats.thread(0));
+            fresh.authenticated = true;
+            (fresh.is_master, fresh.import_source) = (true, true);
+            *session = Some(Box::new(fresh));
+        }
+        let Some(session) = session else { return Replayed { bytes: 0, selected, is_held_up: false } };
         session.db = selected;
-        let replayed = self.replay_in(&mut session, stream);
-        session.count();
-        *kept = Some(session);
-        replayed
-    }
-
-    fn replay_in(&self, session: &mut Session, stream: &[u8]) -> Replayed {
-        let mut framer = Framer::default();
-        let mut out = Vec::new();
+        framer.reset();
         // A transaction counts as run when it has ended.
-        let mut done = Replayed { bytes: 0, selected: session.db, is_held_up: false };
+        let mut done = Replayed { bytes: 0, selected, is_held_up: false };
         let mut at = 0;
-        while let Ok(Some(request)) = framer.next(&stream[at..], OF_MASTER) {
-            let words = framer.words(request, &stream[at..]);
-            if self.replay_one(session, words, &mut out).is_err() {
-                session.transaction = None;
-                done.is_held_up = true;
+        while !done.is_held_up {
+            self.frame_ahead(session.db, framer, batch, &stream[at..]);
+            if batch.is_empty() {
                 break;
             }
-            out.clear();
-            framer.forget();
-            at += request.length();
-            if session.transaction.is_none() {
-                (done.bytes, done.selected) = (at, session.db);
+            for (framed, resolved) in batch.drain(..) {
+                session.timer.request = at;
+                let words = framer.words(framed, &stream[at..]);
+                if self.replay_one(session, resolved, words, out).is_err() {
+                    session.transaction = None;
+                    done.is_held_up = true;
+                    break;
+                }
+                out.clear();
+                at += framed.length();
+                if session.transaction.is_none() {
+                    (done.bytes, done.selected) = (at, session.db);
+                }
             }
+            framer.forget();
         }
+        out.shrink_to(MOST_KEPT);
+        self.end_calls(session, stream);
+        session.count();
         done
     }
 
-    fn replay_one(&self, session: &mut Session, words: Words<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
-        let Ok(resolved) = self.resolve(words) else {
+    /// Frames some requests, and prefetches the memory that they will access.
+    fn frame_ahead(&self, db: u32, framer: &mut Framer, batch: &mut Vec<(Framed, Option<Resolved>)>, stream: &[u8]) {
+        let mut ahead: ArrayVec<u64, BATCH> = ArrayVec::new();
+        let mut rest = stream;
+        while batch.len() < BATCH
+            && let Ok(Some(framed)) = framer.next(rest, OF_MASTER)
+        {
+            let resolved = self.resolve(framer.words(framed, rest)).ok();
+            ahead.extend(resolved.as_ref().and_then(Resolved::hash));
+            batch.push((framed, resolved));
+            rest = &rest[framed.length()..];
+        }
+        if ahead.len() > 1 {
+            self.fetch_ahead(db, &ahead);
+        }
+    }
+
+    fn replay_one(
+        &self,
+        session: &mut Session,
+        resolved: Option<Resolved>,
+        words: Words<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Busy> {
+        let Some(resolved) = resolved else {
             let name = String::from_utf8_lossy(words.get(0).unwrap_or_default()).into_owned();
             self.instance.log.warn(format!("The master has sent '{name}', which is no command here."));
             return Ok(());
         };
         let spec = resolved.row.spec;
         match spec.kind {
+            CommandKind::Transaction(TransactionCommand::Exec) => {
+                self.backend.execute(self, session, resolved, words, out, None)?;
+            }
+            CommandKind::Transaction(_) => session.transaction = Some(Transaction::default()),
+            _ if session.transaction.is_some() => {
+                super::transaction::queue(session, resolved.row, words, self.instance.keyspace.databases());
+                return Ok(());
+            }
+            _ if spec.has_flag(Flag::Write) => {
+                self.backend.execute(self, session, resolved, words, out, None)?;
+            }
             _ if spec.name == "REPLCONF" || spec.name == "PING" => {}
             _ if spec.name == "SELECT" => {
                 let db = words.get(1).and_then(parse_integer).and_then(|db| u32::try_from(db).ok());
                 session.db = db.filter(|db| *db < self.instance.keyspace.databases()).unwrap_or(session.db);
             }
-            CommandKind::Transaction(TransactionCommand::Exec) => {
-                self.backend.execute(self, session, resolved, words, out, None)?;
-                self.end_call(session, spec, words);
-            }
-            CommandKind::Transaction(_) => session.transaction = Some(Transaction::default()),
-            _ if session.transaction.is_some() => {
-                super::transaction::queue(session, resolved.row, words, self.instance.keyspace.databases());
-            }
             _ => {
                 self.backend.execute(self, session, resolved, words, out, None)?;
-                self.end_call(session, spec, words);
             }
         }
         if out.first() == Some(&b'-') {
@@ -105,6 +149,10 @@ impl Engine {
             self.instance.log.warn(format!("A command of the master fails here: {reason}"));
         }
         session.executed += 1;
+        if self.instance.active_hooks.has(Hook::Monitor) {
+            out.clear();
+            self.feed_monitors(session, spec, words, out);
+        }
         Ok(())
     }
 

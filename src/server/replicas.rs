@@ -11,14 +11,17 @@ use super::node::Node;
 use super::nodes::Nodes;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
-use crate::clients::instance::{Instance, Primary, Rewound, Synced};
+use crate::clients::instance::{Due, Instance, MasterLink, Primary, Rewound, Synced};
 use crate::data::keyspace::Busy;
+
+/// How much room for a stream is kept.
+const MOST_KEPT: usize = 64 * 1024;
 
 /// An instance's part in replication.
 #[derive(Default)]
 pub(super) struct Part {
-    /// Held while it makes its link, or runs what it was sent.
-    turn: Mutex<()>,
+    /// Held while it makes its link, or runs what it was sent. What it runs is here.
+    turn: Mutex<Vec<u8>>,
     /// How many threads have the turn, or wait for it.
     attending: AtomicUsize,
     /// The instance that has taken its place while it was cut off. It follows that one once the link is healed.
@@ -103,18 +106,22 @@ impl Nodes {
     fn attend(&self, node: &Arc<Node>) -> bool {
         let part = node.part();
         part.attending.fetch_add(1, Ordering::AcqRel);
-        let turn = part.turn.lock_ignoring_poison();
-        let is_due = node.instance().take_due_link();
-        if is_due {
-            self.attend_in_turn(node);
+        let mut stream = part.turn.lock_ignoring_poison();
+        let due = node.instance().take_due_link();
+        match due {
+            Due::Nothing => {}
+            Due::Changes => run_inbox(node, &mut stream),
+            Due::Everything => self.attend_in_turn(node, &mut stream),
         }
-        drop(turn);
+        drop(stream);
         part.attending.fetch_sub(1, Ordering::AcqRel);
-        is_due
+        due != Due::Nothing
     }
 
-    fn attend_in_turn(&self, node: &Arc<Node>) {
+    fn attend_in_turn(&self, node: &Arc<Node>, stream: &mut Vec<u8>) {
         let instance = node.instance();
+        // What was sent before the link went down has come, and its replies may have been sent.
+        run_inbox(node, stream);
         let master = self.master_of(node).filter(|master| !Arc::ptr_eq(master, node));
         let is_of_master = |link: &Arc<Instance>| master.is_some_and(|master| Arc::ptr_eq(master.instance(), link));
         if let Some(link) = instance.master_link()
@@ -127,7 +134,7 @@ impl Nodes {
             // A script holds the data; its end, or the next period, is another try.
             return;
         }
-        run_inbox(node);
+        run_inbox(node, stream);
     }
 
     fn may_connect(&self, node: &Node, master: &Node) -> bool {
@@ -161,23 +168,28 @@ fn connect(node: &Node, master: &Node) -> Result<(), Busy> {
             instance.log.notice("MASTER <-> REPLICA sync: Finished with success");
         }
     }
-    acknowledge(instance);
+    if let Some(link) = instance.master_link() {
+        acknowledge(instance, &link);
+    }
     instance.keep_past();
     Ok(())
 }
 
-/// Runs what has come over the link of a replica.
-fn run_inbox(node: &Node) {
+/// Runs what has come over the link of a replica. `stream` is room for it.
+fn run_inbox(node: &Node, stream: &mut Vec<u8>) {
     let instance = node.instance();
-    while let Some(link) = instance.master_link().filter(|link| link.is_up() && instance.is_answering()) {
-        let stream = link.inbox.take();
+    let Some(link) = instance.master_link() else { return };
+    while instance.is_answering() {
+        stream.clear();
+        stream.shrink_to(MOST_KEPT);
+        link.inbox.take_into(stream);
         if stream.is_empty() {
             return;
         }
-        let replayed = node.root().replay(&link.at_replica, instance.selected_by_stream(), &stream);
+        let replayed = node.root().replay(&link.at_replica, instance.selected_by_stream(), stream);
         let (run, rest) = stream.split_at(replayed.bytes);
         instance.pass_on(run, replayed.selected);
-        acknowledge(instance);
+        acknowledge(instance, &link);
         instance.keep_past();
         if !rest.is_empty() {
             link.inbox.put_back(rest);
@@ -203,10 +215,8 @@ pub(super) fn take_back(node: &Node, changes: u64) -> Result<(), CommandError> {
 }
 
 /// Tells the master how far its replica is.
-fn acknowledge(instance: &Instance) {
-    if let Some(link) = instance.master_link()
-        && let Some(master) = link.master.upgrade()
-    {
+fn acknowledge(instance: &Instance, link: &MasterLink) {
+    if let Some(master) = link.master.upgrade() {
         master.acknowledge(&link.at_master, instance.replication_offset(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Replicas of the process beside those of real servers: a master and its replica, of either kind, answer the same.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 
 use redouble::{Server, Servers};
@@ -74,7 +75,7 @@ fn info(wire: &mut Wire) -> Vec<String> {
 
 #[test]
 fn both_ends_of_a_link_tell_of_it_and_a_promoted_replica_too() {
-    let states = std::cell::RefCell::new(Vec::new());
+    let states = RefCell::new(Vec::new());
     on_both(|pair| {
         let mut seen = vec![info(&mut pair.master), info(&mut pair.replica)];
         assert_eq!(pair.master.ask("SET a 1"), ok());
@@ -140,6 +141,35 @@ fn a_replica_refuses_what_would_change_it_and_serves_who_reads() {
         assert_eq!(pair.replica.ask("SET own 1"), ok());
         assert_eq!((pair.replica.ask("GET own"), pair.master.ask("GET own")), (Frame::bulk("1"), Frame::NullBulk));
     });
+}
+
+#[test]
+fn who_monitors_a_replica_sees_what_its_master_sends() {
+    let seen = RefCell::new(Vec::new());
+    on_both(|pair| {
+        pair.master.ask("SET before 1");
+        pair.settle();
+        let mut monitor = Wire::connect(pair.addresses[1]);
+        assert_eq!(monitor.ask("MONITOR"), ok());
+        for line in
+            ["SET a 1", "SPOP nothing", "GETDEL a", "MULTI", "SET b 1", "INCR b", "EXEC", "PUBLISH channel text"]
+        {
+            pair.master.ask(line);
+        }
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|last: &String| !last.contains("PUBLISH")) {
+            let line = monitor.expect().text();
+            let words = line.split_once("] ").expect("the words are behind the source").1;
+            // Only the real one asks now and then how far its replica is.
+            if !words.contains("REPLCONF") && !words.eq_ignore_ascii_case("\"ping\"") {
+                lines.push(words.to_owned());
+            }
+        }
+        seen.borrow_mut().push(lines);
+    });
+    let seen = seen.into_inner();
+    assert_eq!(seen[0], seen[1], "the real pair is the first one");
+    assert_eq!(seen[1].len(), 7, "{:?}", seen[1]);
 }
 
 #[test]

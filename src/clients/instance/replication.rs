@@ -20,14 +20,17 @@ use crate::clients::session::{Client, Peer, ReplicaIntroduction, SnapshotContent
 use crate::data::keyspace::{Busy, REPLICATED, Replicated, View};
 use crate::data::seed;
 use crate::powers::Hook;
-use crate::protocol::{Reply, write_request};
+use crate::protocol::{Reply, Words, write_request};
 use follower::{Follower, Inbox};
 use handover::PendingHandover;
 use links::{Links, Pending};
 
-pub use follower::Synced;
+pub use follower::{Due, MasterLink, Synced};
 pub use handover::Handover;
 pub use rewind::{Rewound, count_changes, each_request};
+
+/// How many bytes of room for encoded commands are kept.
+const MOST_ENCODED: usize = 64 * 1024;
 
 #[derive(Default)]
 pub(super) struct Replication {
@@ -44,6 +47,8 @@ pub(super) struct Replication {
 struct Stream {
     is_on: bool,
     offset: u64,
+    /// Where commands are encoded, empty in between.
+    encoded: Vec<u8>,
     /// The database that the stream has selected, as far as all replicas know it.
     selected: Option<u32>,
     /// The one that is selected at its end, whoever knows it.
@@ -131,28 +136,25 @@ pub struct StreamState {
 
 impl Stream {
     /// Encodes a command, behind a SELECT if it needs one.
-    fn encode(&mut self, command: &Replicated, out: &mut Vec<u8>) {
-        if self.selected != Some(command.db) {
-            (self.selected, self.database) = (Some(command.db), command.db);
-            let db = command.db.to_string();
-            write_request(out, [b"SELECT", db.as_bytes()].into_iter());
+    fn encode(&mut self, db: u32, words: Words<'_>, out: &mut Vec<u8>) {
+        if self.selected != Some(db) {
+            (self.selected, self.database) = (Some(db), db);
+            write_request(out, [b"SELECT", db.to_string().as_bytes()].into_iter());
         }
-        write_request(out, command.words.as_words().iter());
+        write_request(out, words.iter());
     }
 
-    fn encode_unit(&mut self, commands: &[Replicated], is_unit: bool) -> Vec<u8> {
-        let mut bytes = Vec::new();
+    fn encode_unit(&mut self, commands: &[Replicated], is_unit: bool, out: &mut Vec<u8>) {
         let is_unit = is_unit && commands.len() > 1;
         if is_unit {
-            write_request(&mut bytes, [b"MULTI".as_slice()].into_iter());
+            write_request(out, [b"MULTI".as_slice()].into_iter());
         }
-        for command in commands {
-            self.encode(command, &mut bytes);
+        for Replicated { db, words } in commands {
+            self.encode(*db, words.as_words(), out);
         }
         if is_unit {
-            write_request(&mut bytes, [b"EXEC".as_slice()].into_iter());
+            write_request(out, [b"EXEC".as_slice()].into_iter());
         }
-        bytes
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -274,36 +276,57 @@ impl Instance {
     /// Sends replicas commands. What is written to a replica goes no further.
     #[cold]
     pub fn replicate_commands(&self, commands: &[Replicated], is_unit: bool) {
+        self.replicate_encoded(|stream, out| stream.encode_unit(commands, is_unit, out));
+    }
+
+    /// Sends replicas one command as it came. If it ran in a view, that still holds its locks.
+    pub fn replicate_words(&self, db: u32, words: Words<'_>) {
+        self.replicate_encoded(|stream, out| stream.encode(db, words, out));
+    }
+
+    fn replicate_encoded(&self, encode: impl FnOnce(&mut Stream, &mut Vec<u8>)) {
         let mut stream = self.stream();
         if !stream.is_on || self.is_replica() {
             return;
         }
-        let bytes = stream.encode_unit(commands, is_unit);
-        self.send_to_replicas(stream, &bytes, true);
+        let mut bytes = std::mem::take(&mut stream.encoded);
+        encode(&mut stream, &mut bytes);
+        let slow = self.send_to_replicas(&mut stream, &bytes, true);
+        bytes.clear();
+        bytes.shrink_to(MOST_ENCODED);
+        stream.encoded = bytes;
+        drop(stream);
+        self.drop_slow_replicas(&slow);
     }
 
-    /// Sends replicas a command that is nobody's.
-    fn replicate_words(&self, stream: MutexGuard<'_, Stream>, words: &[&[u8]]) {
+    /// Asks replicas something, or tells them something that is no change.
+    fn tell_replicas(&self, mut stream: MutexGuard<'_, Stream>, words: &[&[u8]]) {
         let mut bytes = Vec::new();
         write_request(&mut bytes, words.iter().copied());
-        self.send_to_replicas(stream, &bytes, false);
+        let slow = self.send_to_replicas(&mut stream, &bytes, false);
+        drop(stream);
+        self.drop_slow_replicas(&slow);
     }
 
-    fn send_to_replicas(&self, mut stream: MutexGuard<'_, Stream>, bytes: &[u8], is_change: bool) {
+    /// Returns the replicas for which much waits, and how many bytes.
+    fn send_to_replicas(&self, stream: &mut Stream, bytes: &[u8], is_change: bool) -> Vec<(Arc<Client>, usize)> {
         stream.keep(bytes);
         self.replication.offset.store(stream.offset, Ordering::Release);
         let notice = self.config.live().replica_output.notice();
         let mut slow = Vec::new();
-        let Stream { replicas, links, .. } = &mut *stream;
+        let Stream { replicas, links, .. } = stream;
         for replica in replicas {
             let waiting = replica.deliver(bytes, is_change, links, || self.clock.millis());
             if waiting > notice {
                 slow.push((Arc::clone(&replica.client), waiting));
             }
         }
-        drop(stream);
+        slow
+    }
+
+    fn drop_slow_replicas(&self, slow: &[(Arc<Client>, usize)]) {
         if !slow.is_empty() {
-            self.check_output_limits(&slow);
+            self.check_output_limits(slow);
         }
     }
 
@@ -406,7 +429,7 @@ impl Instance {
             self.identity.replication_id().current.clone_into(&mut history);
             (offset, selected) = (stream.offset, stream.database);
             stream.add(client, about, Some(inbox), self.clock.millis(), [&[], &[]]);
-            seed::snapshot(view, libraries, &self.profile, false)
+            seed::copy(view, libraries, &self.profile)
         })?;
         Ok(Synced::Everything { history, offset, selected, snapshot })
     }
@@ -546,7 +569,7 @@ impl Instance {
         stream.awaiting.push(Awaiting { client: client.id(), wanted, offset, kind, count: None });
         self.replication.awaiting.fetch_add(1, Ordering::Release);
         if !stream.replicas.is_empty() {
-            self.replicate_words(stream, &[b"REPLCONF", b"GETACK", b"*"]);
+            self.tell_replicas(stream, &[b"REPLCONF", b"GETACK", b"*"]);
         }
         None
     }
@@ -610,7 +633,7 @@ impl Instance {
             stream.replicas.iter().filter(silent).map(|replica| Arc::clone(&replica.client)).collect();
         if !self.is_replica() && now - stream.pinged_at >= seconds("repl-ping-replica-period").saturating_mul(1000) {
             stream.pinged_at = now;
-            self.replicate_words(stream, &[b"ping"]);
+            self.tell_replicas(stream, &[b"ping"]);
         } else {
             drop(stream);
         }

@@ -60,6 +60,11 @@ impl Instance {
         self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
     }
 
+    /// The same, for an instance of this process.
+    pub(super) fn copy(&self) -> Result<Vec<u8>, Busy> {
+        self.with_everything(|view, libraries| seed::copy(view, libraries, &self.profile))
+    }
+
     pub(super) fn with_everything(
         &self,
         write: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> Vec<u8>,

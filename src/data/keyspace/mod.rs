@@ -69,7 +69,7 @@ pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, 
 pub use strings::Expiry;
 pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
-pub use view::{LockedShard, Recovery, Replicated, ScanFilter, View, ViewStats};
+pub use view::{LockedShard, Recovery, Replicated, ReplicatedRun, ScanFilter, View, ViewStats};
 pub use watch::{Presence, Watch, WatchedKey};
 
 /// The part of the keyspace that a view can access.

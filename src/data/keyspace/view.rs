@@ -27,7 +27,7 @@ use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
 pub use recovery::Recovery;
-pub use replication::Replicated;
+pub use replication::{Replicated, ReplicatedRun};
 pub use scan::ScanFilter;
 
 /// The part of the keyspace that one command, transaction or script has locked, at one instant.

@@ -161,6 +161,7 @@ impl Connection {
                 break;
             }
         }
+        self.engine.feed_replicas();
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, fibers);
         }

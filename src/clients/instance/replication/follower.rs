@@ -5,7 +5,7 @@
 //! closed, the link is down.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::rewind::{Past, Rewound};
@@ -19,11 +19,24 @@ use crate::clients::session::{Client, Peer, ReplicaIntroduction};
 use crate::data::keyspace::Busy;
 use crate::powers::Hook;
 
+/// What a replica has to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    Nothing,
+    /// To run what has come over its link.
+    Changes,
+    /// To look at its link as well, which may be down or another one.
+    Everything,
+}
+
+/// [`Due`] as bits.
+const CHANGES: u8 = 1;
+const LINK: u8 = 2;
+
 /// What a master has sent to a replica, and the replica has not run.
 pub struct Inbox {
     bytes: Mutex<Vec<u8>>,
-    /// Whether its replica has something to do.
-    is_due: Arc<AtomicBool>,
+    due: Arc<AtomicU8>,
     /// Whether its replica runs what it gets: it is not paused.
     is_answering: Arc<AtomicBool>,
 }
@@ -35,12 +48,13 @@ impl Inbox {
         waiting.extend_from_slice(bytes);
         let count = waiting.len();
         drop(waiting);
-        self.is_due.store(true, Ordering::Release);
+        self.due.fetch_or(CHANGES, Ordering::Release);
         count
     }
 
-    pub fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes.lock_ignoring_poison())
+    /// Swaps what waits with an empty buffer.
+    pub fn take_into(&self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut *self.bytes.lock_ignoring_poison(), buffer);
     }
 
     /// Puts back what could not be run yet, in front of what has come since.
@@ -58,14 +72,14 @@ impl Inbox {
 
     /// Has the replica look at its link.
     pub(super) fn call(&self) {
-        self.is_due.store(true, Ordering::Release);
+        self.due.fetch_or(LINK, Ordering::Release);
     }
 }
 
 /// A replica's side of replication.
 #[derive(Default)]
 pub(super) struct Follower {
-    is_due: Arc<AtomicBool>,
+    due: Arc<AtomicU8>,
     is_silent: AtomicBool,
     is_answering: Arc<AtomicBool>,
     link: Mutex<Option<Arc<MasterLink>>>,
@@ -116,19 +130,23 @@ impl Instance {
     /// Whether the link to a master in this process has something to do.
     #[inline]
     pub fn is_link_due(&self) -> bool {
-        self.replication.follower.is_due.load(Ordering::Acquire)
+        self.replication.follower.due.load(Ordering::Acquire) != 0
     }
 
-    /// The same; taken back with the question.
+    /// What it has to do; taken back with the question.
     #[inline]
-    pub fn take_due_link(&self) -> bool {
-        let is_due = &self.replication.follower.is_due;
-        is_due.load(Ordering::Acquire) && is_due.swap(false, Ordering::AcqRel)
+    pub fn take_due_link(&self) -> Due {
+        let due = &self.replication.follower.due;
+        match if due.load(Ordering::Acquire) == 0 { 0 } else { due.swap(0, Ordering::AcqRel) } {
+            0 => Due::Nothing,
+            CHANGES => Due::Changes,
+            _ => Due::Everything,
+        }
     }
 
     /// Has the replica look at its link.
     pub fn call_link(&self) {
-        self.replication.follower.is_due.store(true, Ordering::Release);
+        self.replication.follower.due.fetch_or(LINK, Ordering::Release);
     }
 
     /// The link to a master in this process, up or down.
@@ -201,7 +219,7 @@ impl Instance {
         follower.is_answering.store(self.is_answering(), Ordering::Relaxed);
         let inbox = Arc::new(Inbox {
             bytes: Mutex::default(),
-            is_due: Arc::clone(&follower.is_due),
+            due: Arc::clone(&follower.due),
             is_answering: Arc::clone(&follower.is_answering),
         });
         let history = (self.is_replicated() && !follower.has_no_history.load(Ordering::Relaxed)).then(|| {
@@ -275,7 +293,7 @@ impl Instance {
         let past = self.past();
         let is_due = past.is_empty() || past.is_long();
         drop(past);
-        if is_due && let Ok(snapshot) = self.snapshot() {
+        if is_due && let Ok(snapshot) = self.copy() {
             let (offset, selected) = (self.replication_offset(), self.selected_by_stream());
             self.past().add(snapshot, offset, selected);
         }
@@ -330,7 +348,9 @@ impl Instance {
         self.past().note(bytes);
         let mut stream = self.stream();
         (stream.selected, stream.database) = (Some(selected), selected);
-        self.send_to_replicas(stream, bytes, true);
+        let slow = self.send_to_replicas(&mut stream, bytes, true);
+        drop(stream);
+        self.drop_slow_replicas(&slow);
     }
 }
 

@@ -3,8 +3,13 @@
 use crate::base::error::CommandError;
 use crate::protocol::{Framer, Limits, Words, write_request};
 
-/// So many bytes of changes, or twice what all data take if that is more, are kept before all data are copied again.
+/// So many bytes of changes can be taken back at least, also right after all data were copied.
 const LEAST: usize = 1 << 20;
+
+/// All data are copied again after so many bytes of changes, or after so many times as much as the copy takes if that is more:
+/// a copy costs each change little.
+const MOST: usize = 16 << 20;
+const TIMES: usize = 4;
 
 const OF_MASTER: Limits = Limits { bulk: i64::MAX, authenticated: true };
 
@@ -47,12 +52,15 @@ impl Past {
     pub(super) fn note(&mut self, bytes: &[u8]) {
         if let Some(newer) = &mut self.newer {
             newer.log.extend_from_slice(bytes);
+            if newer.log.len() >= LEAST {
+                self.older = None;
+            }
         }
     }
 
     /// Whether all data are to be copied again.
     pub(super) fn is_long(&self) -> bool {
-        self.newer.as_ref().is_some_and(|newer| newer.log.len() > LEAST.max(newer.snapshot.len() * 2))
+        self.newer.as_ref().is_some_and(|newer| newer.log.len() > MOST.max(newer.snapshot.len() * TIMES))
     }
 
     /// The past before the last so many changes.

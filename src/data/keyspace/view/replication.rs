@@ -57,6 +57,17 @@ impl View<'_> {
         ReplicatedRun { changes: self.own_changes() }
     }
 
+    /// Whether the command that has run is all that this view has to send, as it came.
+    #[inline]
+    pub fn is_sent_as_it_came(&self, run: ReplicatedRun) -> bool {
+        let says_nothing = |replication: &Replication| {
+            let Replication { commands, is_rewritten, replacement, is_off } = replication;
+            commands.is_empty() && !is_rewritten && replacement.is_none() && !is_off
+        };
+        self.own_changes() != run.changes
+            && self.effects.as_ref().is_none_or(|effects| says_nothing(&effects.replication))
+    }
+
     /// A command has run: it is sent if it has changed something, or has said what to send.
     #[cold]
     pub fn end_replicated_run(&mut self, run: ReplicatedRun, words: Words<'_>) {

@@ -23,7 +23,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
-use crate::data::keyspace::{Busy, EvictionPool, Recovery, Replicated, Scope, View};
+use crate::data::keyspace::{Busy, EvictionPool, Recovery, ReplicatedRun, Scope, View};
 use crate::engine::replies::write;
 use crate::engine::{Engine, Resolved};
 use crate::protocol::{Reply, Words};
@@ -163,7 +163,7 @@ impl Local {
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
                 if let Some(run) = replicated_run {
-                    view.end_replicated_run(run, words);
+                    self.replicate_run(&mut view, run, words);
                 }
                 self.track_reads(&mut view, session, spec, words);
                 self.finish_view(&mut view, session);
@@ -367,11 +367,20 @@ impl Local {
         flow
     }
 
+    /// Sends replicas what a command in a view of its own has changed, or notes it for the end of the view.
+    #[cold]
+    fn replicate_run(&self, view: &mut View<'_>, run: ReplicatedRun, words: Words<'_>) {
+        if view.is_sent_as_it_came(run) {
+            self.instance.replicate_words(view.db(), words);
+        } else {
+            view.end_replicated_run(run, words);
+        }
+    }
+
     /// Sends replicas a command that has run without a view.
     fn replicate_as_it_came(&self, session: &Session, words: Words<'_>) {
         if self.instance.is_replicated() {
-            let command = Replicated { db: session.db, words: words.into_owned() };
-            self.instance.replicate_commands(&[command], true);
+            self.instance.replicate_words(session.db, words);
         }
     }
 
