@@ -326,29 +326,6 @@ fn a_lock_that_redis_cli_has_taken_is_lost_although_its_connection_has_ended() {
 }
 
 #[test]
-fn two_masters_give_the_same_lock_while_one_of_them_is_cut_off() {
-    let story = "
-        replicas
-        cut
-        promote
-        A: SET lock {a} NX PX 10000
-        B@2: SET lock {b} NX PX 10000
-        heal
-    ";
-    let found = found(Code::LostInFailover, story).expect("two have it");
-    assert_eq!(found.severity, Severity::Error);
-    let nobody_else = "
-        replicas
-        cut
-        promote
-        A: SET lock {a} NX PX 10000
-        A@2: SET lock {a} NX PX 10000
-        heal
-    ";
-    assert!(super::story::found(Code::LostInFailover, nobody_else).is_none());
-}
-
-#[test]
 fn a_lock_on_three_masters_of_which_one_loses_it_is_not_lost() {
     let story = "
         replicas

@@ -145,12 +145,19 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                     EventKind::Missing => "missing:",
                     EventKind::Promoted => "is master now instead of",
                     EventKind::Lost => "has not got the last change of",
+                    EventKind::Link => "the link to",
+                    EventKind::Replaced => "is master now in place of this server:",
                     EventKind::Mark => "mark:",
                     _ => "the server starts again,",
                 };
                 let node = event.node.as_deref().filter(|_| event.kind.is_about_node());
                 let node = node.map(|node| clipped(&visible(node), 40) + " ").unwrap_or_default();
-                ("", format!("{node}{what} {}", clipped(&visible(&event.detail), 40)), String::new())
+                let detail = clipped(&visible(&event.detail), 40);
+                let told = match event.kind {
+                    EventKind::Link => format!("{what} {}: {detail}", node.trim_end()),
+                    _ => format!("{node}{what} {detail}"),
+                };
+                ("", told, String::new())
             }
             _ => continue,
         };

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::acknowledgement;
 use super::clocks::{self, ClocksState};
 use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
-use super::failover::{self, FailoverState, GlobalFailoverState, LostHold};
+use super::failover::{self, FailoverState, GlobalFailoverState, LostHold, Replacement};
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
@@ -94,6 +95,26 @@ impl GlobalRuleState {
         self.failover.note_loss(lost)
     }
 
+    /// Notes that another node is master in a server's place.
+    pub fn note_replacement(&mut self, replaced: Replacement) {
+        self.failover.note_replacement(replaced);
+    }
+
+    /// The servers in whose place another node is master.
+    pub fn replacements(&self) -> &[Replacement] {
+        self.failover.replacements()
+    }
+
+    /// The server that is the node with this name, if that was promoted.
+    pub fn server_of(&self, node: &str) -> Option<u16> {
+        self.failover.server_of(node)
+    }
+
+    /// Notes that a client counts on a lock no more that it has got with this token.
+    pub fn note_given_up(&mut self, key: &[u8], token: &[u8]) {
+        self.failover.note_given_up(key, token);
+    }
+
     /// The attempt to get a key with this token, if locks may lie on several servers.
     pub fn attempt(&self, key: &[u8], token: &[u8]) -> Option<AttemptName> {
         self.redlock.attempt(key, token)
@@ -130,4 +151,5 @@ pub fn observe(
     failover::observe(context, &mut state.failover, event);
     failover::observe_others(context, &mut global.failover, &global.redlock, event);
     redlock::observe(context, &mut global.redlock, event);
+    acknowledgement::observe(context, &global.redlock, event);
 }
