@@ -51,7 +51,7 @@ fn the_new_master_gives_it_second() {
     assert!(sentence.contains(" both held `lock`: the master that gave it to A (client "), "{sentence}");
     assert!(sentence.contains(" was cut off, and did not know that 127.0.0.1:"), "{sentence}");
     assert!(sentence.ends_with(" had taken its place"), "{sentence}");
-    let promotion = found.evidence.iter().find(|shown| shown.what == "took the place of the master that went on");
+    let promotion = found.evidence.iter().find(|shown| shown.what == "was replaced while it was cut off, and went on");
     assert!(promotion.is_some(), "{found:?}");
     assert_eq!(codes(story), [Code::SplitBrainHolder], "one finding for one cause");
 }

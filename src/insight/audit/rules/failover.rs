@@ -201,7 +201,7 @@ fn given_by_two(
     );
     let mut evidence = vec![acquisition(old), acquisition(new)];
     evidence.extend(old.extended.as_ref().map(|extended| extended.shows("extended it, where it was master no more")));
-    evidence.push(replaced.shows("took the place of the master that went on"));
+    evidence.push(replaced.shows("was replaced while it was cut off, and went on"));
     context.note_reasons(reasons);
     note_double(context, old, new);
     context.report(FindingDraft { code: Code::SplitBrainHolder, severity: None, sentence, evidence, culprit: 0 });
@@ -233,7 +233,7 @@ fn given_again(context: &mut RuleContext<'_>, state: &mut GlobalFailoverState, r
         what_wait_told(&lost)
     );
     let mut evidence = vec![acquisition(hold), acquisition(&other)];
-    evidence.push(source.shows("was lost in the failover"));
+    evidence.push(source.shows("lost it in the failover"));
     let short = hold.short_wait.as_deref();
     evidence.extend(short.map(told));
     let wait = hold.acknowledged.as_ref().filter(|_| short.is_none() && acknowledged(hold));

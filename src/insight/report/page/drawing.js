@@ -220,12 +220,27 @@ const tellPart = ({ part, lag }) => ({
 function drawInstance(row, y) {
   const { spans, losses } = row.instance;
   const middle = y + STAY / 2;
+  const crosses = losses.map(({ written }) => across(positionOf(written)));
   spans.forEach((span, at) => {
     const from = span.since === null ? -5 : across(positionOf(span.since));
     const until = at + 1 < spans.length ? across(positionOf(spans[at + 1].since)) : size.width + 8;
     if (until < size.gutter || from > size.width) return;
     const [fill, edge, dash, ink] = lookOf(span.part);
-    part(from, until, y + 2, STAY - 3, fill, edge, dash, tellPart(span), ink);
+    part(from, until, y + 2, STAY - 3, fill, edge, dash, [], ink);
+    // The words stand beside the crosses.
+    const [left, right] = [Math.max(from, size.gutter), Math.min(until, size.width)];
+    const edges = [left, ...crosses.filter((x) => x > left && x < right).flatMap((x) => [x - 9, x + 9]), right];
+    pen.font = BOLD;
+    const spots = tellPart(span).flatMap((text) => edges.flatMap((edge, number) => (number % 2 === 0
+      && pen.measureText(text).width + 10 <= edges[number + 1] - edge ? [[text, edge + 6]] : [])));
+    if (spots.length) {
+      const [text, x] = spots[0];
+      if (fill && ink === paint.ink) {
+        pen.fillStyle = paint.paper;
+        pen.fillRect(x - 3, y + 5, pen.measureText(text).width + 6, STAY - 9);
+      }
+      label(text, x, middle + 0.5, ink, BOLD);
+    }
     if (span.since !== null) hits.push({ x: from, y: middle, reach: 9, moment: span.since });
   });
   let free = -Infinity;
@@ -240,7 +255,7 @@ function drawInstance(row, y) {
     for (const way of [-1, 1]) stroke([[x - 5, middle - 5 * way], [x + 5, middle + 5 * way]], paint.error, 2.5);
     drawn.marks += 1;
     hits.push({ x, y: middle, reach: 9, moment: told });
-    const left = Math.max(x - 5, free);
+    const left = Math.max(x - 5, free, size.gutter + 3);
     const words = withoutTokens(moments[written].line.split(' '));
     const text = fitting([`never got ${words}`, `never got ${key}`, 'lost'], size.width - left - 4, SMALL);
     if (!text || left > x + 60) continue;
