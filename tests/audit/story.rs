@@ -51,6 +51,7 @@ pub struct Played {
 /// hold                          nothing that the first server writes reaches its replicas from here on; `hold 2`: this one
 /// cut                           the first server loses its replicas, and still serves who reaches it
 /// promote                       a replica takes the place of the first server; `promote 3`: this one
+/// back                          the first server takes the place of the second one
 /// heal                          links are open again; a server that was cut off finds that it was replaced
 /// ```
 ///
@@ -214,6 +215,8 @@ impl Stage {
             self.fail_over(line, keys.trim_start().trim_start_matches("without "));
         } else if let Some(order) = link_order(line) {
             order(&self.servers[0]).expect("the first server has a replica");
+        } else if line == "back" {
+            drop(self.servers[1].fail_over().expect("the first server follows the second one"));
         } else if let Some(order) = order_about_one(line) {
             let mut driver = Wire::connect(address(&self.servers[0]));
             let done = driver.ask(&order);

@@ -88,6 +88,7 @@ impl GlobalRuleState {
     /// Notes that a node is master now; `server` is the one whose journal says so.
     pub fn note_promotion(&mut self, server: u16, node: &str) {
         self.failover.note_promotion(server, node);
+        self.note_successors();
     }
 
     /// Notes a hold that the node in its master's place has not got. Returns the server of that node, if it is known.
@@ -98,6 +99,16 @@ impl GlobalRuleState {
     /// Notes that another node is master in a server's place.
     pub fn note_replacement(&mut self, replaced: Replacement) {
         self.failover.note_replacement(replaced);
+        self.note_successors();
+    }
+
+    /// A promotion stands in one journal, and that the former master was replaced in another one.
+    fn note_successors(&mut self) {
+        for replaced in self.failover.replacements() {
+            if let Some(server) = self.failover.server_of(&replaced.successor) {
+                self.redlock.note_successor(server, replaced.server);
+            }
+        }
     }
 
     /// The servers in whose place another node is master.
