@@ -234,19 +234,33 @@ impl Engine {
         }
     }
 
+    /// Records how the link to a replica is treated from here on. Nothing is found by that.
+    pub fn record_link(&self, replica: &str, how: &str) {
+        let Instance { control, clock, .. } = &*self.instance;
+        control.journal.note_node_event(EventKind::Link, replica, (clock.micros(), real_micros()), how);
+    }
+
     /// Records the changes in a part of the stream that the server at this address lacks, which has taken this one's place.
-    pub fn record_losses(&self, stream: &[u8], selected: u32, successor: &str) {
+    /// `had_by` says who had the change at a place of the part.
+    pub fn record_losses<'n>(
+        &self,
+        stream: &[u8],
+        selected: u32,
+        successor: &str,
+        had_by: impl Fn(usize) -> Vec<&'n str>,
+    ) {
         let Instance { control, clock, active_hooks, .. } = &*self.instance;
         if !active_hooks.has(Hook::Journal) {
             return;
         }
         let (at, mut db) = ((clock.micros(), real_micros()), selected);
-        each_request(stream, |_, words| {
+        each_request(stream, |place, words| {
             let Some(row) = self.table.row_of(words) else { return };
             if row.spec.name == "SELECT" {
                 db = words.get(1).and_then(parse_integer).and_then(|db| u32::try_from(db).ok()).unwrap_or(db);
             }
-            keys(row.spec, words).for_each(|key| control.journal.note_loss(successor, db, key, at));
+            let had_by = had_by(place);
+            keys(row.spec, words).for_each(|key| control.journal.note_loss(successor, db, key, &had_by, at));
         });
     }
 

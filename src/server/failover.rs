@@ -2,14 +2,18 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::instance_control::no_such_instance;
 use super::node::Node;
 use super::nodes::Nodes;
 use super::replicas::{Had, name_of, take_back};
+use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
-use crate::clients::fleet::{FailedOver, FailoverOrder, GroupMember, GroupReplica, InstanceState, ReplicationGroup};
+use crate::clients::fleet::{
+    FailedOver, FailoverOrder, GroupMember, GroupReplica, InstanceState, LinkOrder, LinkState, ReplicationGroup,
+};
 use crate::clients::instance::{Handover, Primary, count_changes};
 use crate::clients::session::Client;
 use crate::engine::Engine;
@@ -56,6 +60,9 @@ impl Nodes {
         let replicas: Vec<&Arc<Node>> = self.replicas_of(master).collect();
         let chosen = choose(number, &replicas, order.to)?;
         let is_cut = master.instance().is_replica_cut(&name_of(chosen));
+        // How much each had before anything was taken from one.
+        let offsets: Vec<(String, u64)> =
+            replicas.iter().map(|replica| (name_of(replica), replica.instance().replication_offset())).collect();
         let to_take_back = chosen.instance().lose(order.losing)?;
         self.bring_replicas_up_to_date();
         if to_take_back > 0 {
@@ -72,11 +79,18 @@ impl Nodes {
             changed.push(replica);
         }
         chosen.root().record_node_event(EventKind::Promoted, &name_of(chosen), &name_of(master));
+        let how = if is_cut { EventKind::UNAWARE } else { EventKind::FOLLOWS };
+        master.root().record_node_event(EventKind::Replaced, &name_of(chosen), how);
+        let had_by = |place: usize| {
+            let had = offsets.iter().filter(|(_, offset)| *offset > had.offset + place as u64);
+            had.map(|(name, _)| name.as_str()).collect()
+        };
+        master.root().record_losses(&lost, had.selected, &name_of(chosen), had_by);
         if is_cut {
-            *master.part().had.lock_ignoring_poison() = Some(had);
+            // What it writes from here on is lost when it is healed.
+            *master.part().had.lock_ignoring_poison() = Some(Had::of(master));
             *master.part().successor.lock_ignoring_poison() = Some(chosen.number());
         } else {
-            master.root().record_losses(&lost, had.selected, &name_of(chosen));
             master.instance().follow(&primary);
             changed.push(master);
         }
@@ -150,7 +164,8 @@ impl Nodes {
         for node in self.all().iter().filter(is_of_group) {
             *node.part().successor.lock_ignoring_poison() = None;
             node.instance().end_handover();
-            node.instance().heal_links();
+            // Only a name that is not known can be refused.
+            let _ = self.order_link(node, LinkOrder::Heal, None);
         }
         origin.instance().follow_no_one();
         // Fails only while a script runs there.
@@ -166,6 +181,40 @@ impl Nodes {
         self.bring_replicas_up_to_date();
     }
 
+    /// Treats the links of an instance as a test wants, and says so in its journal.
+    pub(super) fn order_link(
+        &self,
+        node: &Arc<Node>,
+        order: LinkOrder,
+        name: Option<&str>,
+    ) -> Result<u64, CommandError> {
+        let instance = node.instance();
+        let mut names: Vec<String> = match name {
+            Some(name) => vec![name.to_owned()],
+            None => self.replicas_of(node).map(|replica| name_of(replica)).collect(),
+        };
+        if name.is_none() {
+            let known = instance.links().into_iter().map(|link| link.replica).filter(|known| !names.contains(known));
+            names.extend(known.collect::<Vec<_>>());
+        }
+        let before: Vec<LinkState> = names.iter().map(|name| instance.link_to_replica(name)).collect();
+        let done = instance.order_link(order, name)?;
+        for (name, before) in names.iter().zip(before) {
+            let now = instance.link_to_replica(name);
+            match (order, now) {
+                (LinkOrder::Step(_), LinkState::Held) => node.root().record_link(name, &format!("let go {done}")),
+                (LinkOrder::Step(_), _) => {}
+                (_, now) if now == before => {}
+                (_, LinkState::Late(lag)) => {
+                    let lag = Duration::from_millis(u64::try_from(lag).unwrap_or(0));
+                    node.root().record_link(name, &format!("late by {}", spell_duration(lag)));
+                }
+                (_, now) => node.root().record_link(name, now.name()),
+            }
+        }
+        Ok(done)
+    }
+
     /// The links of an instance were healed: if another one has taken its place meanwhile, it follows that one.
     pub(super) fn heal_roles(&self, node: &Node) {
         let successor = node.part().successor.lock_ignoring_poison().take();
@@ -175,8 +224,9 @@ impl Nodes {
             if master.number() != node.number() {
                 if let Some(Had { offset, selected }) = node.part().had.lock_ignoring_poison().take() {
                     let lost = node.instance().written_since(offset);
-                    node.root().record_losses(&lost, selected, &name_of(successor));
+                    node.root().record_losses(&lost, selected, &name_of(successor), |_| Vec::new());
                 }
+                node.root().record_node_event(EventKind::Replaced, &name_of(master), EventKind::FOLLOWS);
                 node.instance().follow(&address_of(master));
             }
         }

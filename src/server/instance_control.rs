@@ -108,7 +108,7 @@ impl Fleet for Node {
         // An instance of this process can be named by its number.
         let number = replica.and_then(|name| name.parse().ok()).and_then(|number| nodes.get(number));
         let name = number.map(|replica| name_of(replica));
-        let done = node.instance().order_link(order, name.as_deref().or(replica))?;
+        let done = nodes.order_link(node, order, name.as_deref().or(replica))?;
         if order == LinkOrder::Heal {
             nodes.heal_roles(node);
             nodes.call_links();

@@ -253,7 +253,10 @@ impl Tale {
             let detail = self.one(DETAILS).to_owned();
             let key = self.one(&[None, None, Some((0, &b"lock:1"[..])), Some((0, b"")), Some((u32::MAX, &[0xff]))]);
             let key = key.map(|(db, key)| (db, key.to_vec()));
-            return Item::Event(Event { seq, at, real, kind, client, name, address, process: None, node, detail, key });
+            let names: &[&str] = self.one(&[&[], &[""], &["10.0.0.1:7001", "\x1b[2J"]]);
+            let had_by = names.iter().map(|name| (*name).to_owned()).collect();
+            let event = Event { seq, at, real, kind, client, name, address, process: None, node, detail, key, had_by };
+            return Item::Event(event);
         }
         let words = self.words();
         let has_children =

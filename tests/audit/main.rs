@@ -32,6 +32,7 @@ mod redlock;
 mod report;
 mod reset;
 mod right;
+mod split_brain;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;
@@ -40,4 +41,5 @@ mod tokens;
 mod transfer;
 mod undeclared;
 mod upstream;
+mod wait;
 mod waiting;

@@ -46,12 +46,16 @@ pub struct Played {
 /// failover without lock         the same, and the replica has not got this key
 /// profile valkey-9.1            on the first line: which servers these are
 /// locks lock:*                  at the beginning: the user says that these keys are locks
-/// replicas                      at the beginning: the second server is a replica of the first, in the same process
-/// hold                          nothing that the first server writes reaches its replica from here on
-/// cut                           the first server loses its replica, and still serves who reaches it
-/// promote                       the replica takes the place of the first server
-/// heal                          a server that was cut off finds that it was replaced
+/// replicas                      at the beginning: the second server is a replica of the first, in the same process; with
+///                               `replicas 2` the third one, too
+/// hold                          nothing that the first server writes reaches its replicas from here on; `hold 2`: this one
+/// cut                           the first server loses its replicas, and still serves who reaches it
+/// promote                       a replica takes the place of the first server; `promote 3`: this one
+/// back                          the first server takes the place of the second one
+/// heal                          links are open again; a server that was cut off finds that it was replaced
 /// ```
+///
+/// While a WAIT waits, the clocks move on to the end of its time.
 ///
 /// Real time is not what it was: the journals are made to say that lines were 5 ms apart, so that a story is always told the
 /// same.
@@ -67,7 +71,12 @@ pub fn play(story: &str) -> Played {
     while let Some(glob) = lines.next_if(|line| line.starts_with("locks ")) {
         locks.push(glob.trim_start_matches("locks ").as_bytes().to_vec());
     }
-    let has_replica = lines.next_if_eq(&"replicas").is_some();
+    let replicas =
+        match lines.next_if(|line| line.starts_with("replicas")).and_then(|line| line.strip_prefix("replicas")) {
+            None => 0,
+            Some("") => 1,
+            Some(count) => count.trim().parse().expect("a number of replicas"),
+        };
     let mut stage = Stage {
         profile,
         servers: Vec::new(),
@@ -77,7 +86,7 @@ pub fn play(story: &str) -> Played {
         ages: Vec::new(),
         failovers: 0,
     };
-    stage.add_server(has_replica);
+    stage.add_server(replicas);
     for line in lines {
         stage.line(line);
     }
@@ -147,6 +156,16 @@ fn link_order(line: &str) -> Option<Order> {
     }
 }
 
+/// What a line does to one replica, which is named by its number.
+fn order_about_one(line: &str) -> Option<String> {
+    let (order, number) = line.split_once(' ')?;
+    match order {
+        "hold" | "cut" => Some(format!("REDOUBLE LINK 1 {order} {number}")),
+        "promote" => Some(format!("REDOUBLE FAILOVER 1 TO {number}")),
+        _ => None,
+    }
+}
+
 trait JournalOn {
     fn journal_on(&self);
 }
@@ -159,13 +178,13 @@ impl JournalOn for Server {
 }
 
 impl Stage {
-    fn add_server(&mut self, has_replica: bool) {
-        let server = match (self.profile, has_replica) {
+    fn add_server(&mut self, replicas: usize) {
+        let server = match (self.profile, replicas) {
             (Some(profile), _) => start(Server::builder().compat(profile)),
-            (None, true) => start(Server::builder().replicas(1)),
-            (None, false) => spawn(),
+            (None, 0) => spawn(),
+            (None, replicas) => start(Server::builder().replicas(replicas)),
         };
-        let replicas = if has_replica { server.replicas() } else { Vec::new() };
+        let replicas = if replicas > 0 { server.replicas() } else { Vec::new() };
         for server in std::iter::once(server).chain(replicas) {
             if !is_upstream() {
                 server.freeze();
@@ -196,6 +215,12 @@ impl Stage {
             self.fail_over(line, keys.trim_start().trim_start_matches("without "));
         } else if let Some(order) = link_order(line) {
             order(&self.servers[0]).expect("the first server has a replica");
+        } else if line == "back" {
+            drop(self.servers[1].fail_over().expect("the first server follows the second one"));
+        } else if let Some(order) = order_about_one(line) {
+            let mut driver = Wire::connect(address(&self.servers[0]));
+            let done = driver.ask(&order);
+            assert!(!matches!(done, Frame::Error(_)), "{order}: {done:?}");
         } else if line == "restart" {
             let mut ids = Vec::new();
             for ((_, server), wire) in &mut self.clients {
@@ -215,10 +240,33 @@ impl Stage {
         } else {
             let (client, command) = line.split_once(": ").unwrap_or_else(|| panic!("no line of a story: {line}"));
             let words = self.words(client, command);
-            let wire = self.wire(client);
-            wire.call(&words);
+            match words[0].eq_ignore_ascii_case(b"WAIT") {
+                true => self.wait_for_replicas(client, &words),
+                false => drop(self.wire(client).call(&words)),
+            }
             self.note(line, client);
         }
+    }
+
+    /// Sends a WAIT. If it is not answered at once, its time passes.
+    fn wait_for_replicas(&mut self, client: &str, words: &[Vec<u8>]) {
+        let before = self.commands_of(client);
+        self.wire(client).send(&request(words));
+        let mut driver = Wire::connect(address(&self.servers[Self::name(client).1 - 1]));
+        let mut is_blocked = || {
+            let Frame::Bulk(info) = driver.ask("INFO clients") else { return false };
+            String::from_utf8_lossy(&info).contains("blocked_clients:1")
+        };
+        let mut is_waiting = false;
+        wait_until(format_args!("WAIT, blocked or answered"), || {
+            is_waiting = is_blocked();
+            is_waiting || self.commands_of(client) > before
+        });
+        if is_waiting {
+            let timeout = String::from_utf8_lossy(&words[2]).into_owned();
+            self.move_clocks(&format!("{timeout}ms"), false);
+        }
+        self.wire(client).expect();
     }
 
     fn move_clocks(&mut self, by: &str, is_back: bool) {
@@ -273,7 +321,7 @@ impl Stage {
     fn wire(&mut self, client: &str) -> &mut Wire {
         let (name, number) = Self::name(client);
         while self.servers.len() < number {
-            self.add_server(false);
+            self.add_server(0);
         }
         let server = &self.servers[number - 1];
         self.clients.entry((name.clone(), number)).or_insert_with(|| {
@@ -430,6 +478,7 @@ fn failed_over(items: &mut [Item]) {
             node,
             detail,
             key: None,
+            had_by: Vec::new(),
         });
     }
 }

@@ -6,7 +6,7 @@ const CLOCK: &str = "moves the clock of the server, or is about what a journal s
 const MILLISECONDS: &str = "is about a millisecond, and real time passes";
 const SCRIPTS: &str = "is found by what a script did, which is not always known";
 const LATER: &str = "has commands that redis-server 7.0 lacks";
-const EMBEDDED: &str = "is about spaces, settings, messages or restarts of the embedded server";
+const EMBEDDED: &str = "is about spaces, settings, messages, replicas or restarts of the embedded server";
 const ORDER: &str = "needs the order of what two servers did, which is not known exactly there";
 const UNREAD: &str = "a reply that was not read to its end is unknown, not lost";
 
@@ -69,6 +69,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("redlock::an_attempt_that_failed_leaves_its_lock_on_the_server_that_gave_it", SCRIPTS),
     ("redlock::taking_the_lock_took_as_long_as_it_lives", SCRIPTS),
     ("redlock::two_of_five_servers_are_no_majority_however_long_they_are_renewed", SCRIPTS),
+    ("split_brain::", EMBEDDED),
     ("tokens::two_clients_share_a_token", SCRIPTS),
     ("transfer::a_copy_is_a_value_that_nobody_took", SCRIPTS),
     ("transfer::a_holder_renames_its_own_lock_and_holds_it_under_the_new_name", SCRIPTS),
@@ -76,6 +77,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("transfer::every_way_to_flush_deletes_the_locks", SCRIPTS),
     ("transfer::renamenx_takes_a_lock_that_is_free_and_is_refused_by_one_that_is_not", SCRIPTS),
     ("transfer::the_same_holds_in_transactions_and_scripts", SCRIPTS),
+    ("wait::", EMBEDDED),
     ("waiting::a_client_that_tries_without_a_pause_is_a_storm", SCRIPTS),
     ("waiting::a_holder_that_takes_its_lock_again_waits_for_itself", SCRIPTS),
     ("waiting::a_storm_is_seen_although_many_have_tried_before", SCRIPTS),

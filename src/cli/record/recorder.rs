@@ -376,6 +376,7 @@ fn missing_event(records: u64, seq: u64) -> Item {
         node: None,
         detail: counted(records, "record"),
         key: None,
+        had_by: Vec::new(),
     })
 }
 

@@ -123,6 +123,8 @@ impl Finding {
             | Code::CrossSlot
             | Code::HeldThroughFailover
             | Code::LostInFailover
+            | Code::SplitBrainHolder
+            | Code::WaitIgnored
             | Code::NoQuorum
             | Code::ValidityUsedUp
             | Code::OneServer

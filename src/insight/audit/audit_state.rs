@@ -16,7 +16,7 @@ use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock::{Hold, HoldEnd, HoldStatus, Lock, LockId, PastHold, Waiter};
+use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
 use super::lock_reason::LockReason;
 use super::lock_table::LockTable;
 use super::lock_tracker::LockTracker;
@@ -24,7 +24,7 @@ use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
 use super::resting_lock::TrackedLock;
 use super::rule_context::RuleContext;
-use super::rules::{AttemptName, GlobalRuleState, LostHold};
+use super::rules::{AttemptName, GlobalRuleState};
 use super::scope::Scope;
 use super::shelved_locks::ShelvedLocks;
 use super::timeline::{LockAccessKind, LockTimeline};
@@ -57,7 +57,7 @@ pub struct AuditState {
     shared: SharedConnections,
     /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
     doubted: HashSet<LockId, FixedState>,
-    global: GlobalRuleState,
+    pub global: GlobalRuleState,
     pub collector: FindingCollector,
     /// The names of locks that were seen before a reset.
     pub learned: Arc<LearnedLocks>,
@@ -327,7 +327,12 @@ impl AuditState {
                 "({} is master now, and has not got this key's last change)",
                 line.node().unwrap_or_default()
             )),
-            Some(EventKind::Topology) => Arc::from("(the deployment changes)"),
+            Some(EventKind::Topology | EventKind::Link) => Arc::from("(the deployment changes)"),
+            Some(EventKind::Replaced) => {
+                let knows = if line.detail() == EventKind::UNAWARE { "and does not know" } else { "and knows" };
+                let node = line.node().unwrap_or_default();
+                Arc::from(format!("({node} is master now in place of this server, which is cut off {knows})"))
+            }
             Some(EventKind::Mark) => Arc::from(format!("({})", line.detail())),
             Some(EventKind::Closed | EventKind::Started | EventKind::Clock | EventKind::Missing) => {
                 Arc::from("(the connection ended)")
@@ -404,48 +409,6 @@ impl AuditState {
         };
         for id in self.locks.ids(was_there) {
             self.with_lock(&id, None, source.clone(), |tracker| tracker.fail_over(&replaced));
-        }
-    }
-
-    /// A node is master now.
-    pub fn note_promotion(&mut self, line: &JournalLine<'_>) {
-        self.global.note_promotion(line.server, &line.node().unwrap_or_default());
-    }
-
-    /// The node that is master now has not got the last change of a key: if that gave a lock, another client can have it there.
-    pub fn lose(&mut self, line: &JournalLine<'_>) {
-        let key = line.words.first().copied().unwrap_or_default();
-        let Some(lock) = self.locks.find(line.server, line.db, key) else { return };
-        // The key outlives the connection that set it, as redis-cli's.
-        let left = lock.past_holds.back().filter(|past| past.end == HoldEnd::Closed).map(|past| &past.hold);
-        let mut holds = lock.holds.iter().chain(left);
-        let Some(hold) = holds.find(|hold| hold.status == HoldStatus::Held) else { return };
-        let lost = LostHold {
-            db: line.db,
-            key: Arc::clone(&lock.id.key),
-            hold: hold.clone(),
-            reasons: lock.reasons,
-            successor: Arc::from(line.node().unwrap_or_default()),
-            source: Self::source_of(line, &self.client_of(line)),
-        };
-        let source = Arc::clone(&lost.source);
-        let Some(server) = self.global.note_loss(lost) else { return };
-        if let Some(given) = self.locks.find(server, line.db, key) {
-            let id = Arc::clone(&given.id);
-            self.with_lock(&id, None, source, |tracker| tracker.note_given_elsewhere());
-        }
-    }
-
-    /// A client is told that replicas have what it has written.
-    pub fn note_acknowledgement(&mut self, line: &JournalLine<'_>) {
-        let client = self.client_of(line);
-        let source = Self::source_of(line, &client);
-        let ids = self.state_of(line).map(|state| state.holds.clone()).unwrap_or_default();
-        for id in ids {
-            let Some(tracked) = self.locks.get_mut(&id) else { continue };
-            for hold in tracked.lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&client)) {
-                hold.acknowledged = Some(source.clone());
-            }
         }
     }
 

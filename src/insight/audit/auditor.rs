@@ -28,6 +28,9 @@ use super::missing_replies::{
 };
 use super::presumed_locks::PresumedLocks;
 use super::queued_commands::{Queue, QueuedCommands};
+use super::replaced_masters::{
+    look_for_two_masters, lose, note_promotion, note_refused_release, note_replacement, note_wait,
+};
 use super::reply_value::{ReplyValue, reply_elements};
 use super::rules::may_be_owner;
 use super::scope::Scope;
@@ -364,8 +367,9 @@ impl Auditor {
             Some(EventKind::Missing) => return self.note_gap(line.server),
             Some(EventKind::Promoted) => return self.fail_over(line),
             Some(EventKind::Mark) => return self.state.collector.note_mark(line),
-            Some(EventKind::Lost) => return self.state.lose(line),
-            Some(EventKind::Topology) => return,
+            Some(EventKind::Lost) => return lose(&mut self.state, line),
+            Some(EventKind::Replaced) => return note_replacement(&mut self.state, line),
+            Some(EventKind::Topology | EventKind::Link) => return,
             None if line.is_queued() => return self.queued.add(line),
             None if line.outcome == Outcome::NeverRan => return self.state.note_unanswered(line),
             None => {}
@@ -378,11 +382,11 @@ impl Auditor {
                 self.queued.clear(line);
                 unwatch(&mut self.state, line);
             }
+            note_refused_release(&mut self.state, line, lock_effect);
             return self.cross_slots.note(&mut self.state, line, used, &self.commands);
         }
-        let told = ReplyValue::of(line.reply).number();
-        if row.name == "WAIT" && line.node().is_some() && told.is_some_and(|replicas| replicas > 0) {
-            self.state.note_acknowledgement(line);
+        if row.name == "WAIT" {
+            note_wait(&mut self.state, line);
         }
         self.state.looks = self.looks_before(line, lock_effect);
         self.data.note_line(&mut self.state, line, row, self.queued.of(line), &self.commands);
@@ -481,7 +485,7 @@ impl Auditor {
 
     /// A node is replaced by another one.
     fn fail_over(&mut self, line: &JournalLine<'_>) {
-        self.state.note_promotion(line);
+        note_promotion(&mut self.state, line);
         if self.nodes.is_synchronised(line) {
             return;
         }
@@ -537,6 +541,9 @@ impl Auditor {
             | Effect::RemoveMember { .. }
             | Effect::OtherWrite
             | Effect::Unknown { .. } => self.state.apply(line, effect),
+        }
+        if !self.state.global.replacements().is_empty() {
+            look_for_two_masters(&mut self.state, line, effect.db, effect.key);
         }
     }
 

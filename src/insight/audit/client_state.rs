@@ -112,6 +112,10 @@ pub struct ClientState {
     companions: Vec<(u16, u64)>,
     /// How many keys beside locks the client has accessed.
     pub work: u64,
+    /// The place in the order of its last write to a key beside locks, while it held any or had lost one.
+    pub wrote_beside: u64,
+    /// Whether WAIT has told it of a lock that it held that too few replicas have it.
+    pub has_short_wait: bool,
     /// When it did so last, in microseconds on the server's clock.
     pub worked_at: i64,
 }
@@ -163,6 +167,8 @@ impl ClientState {
             accessed: VecDeque::new(),
             companions: Vec::new(),
             work: 0,
+            wrote_beside: 0,
+            has_short_wait: false,
             worked_at: 0,
         }
     }

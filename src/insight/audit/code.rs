@@ -236,6 +236,15 @@ codes! {
         "A lock was given again after a failover that had lost it",
         "Take such a lock on several masters that fail independently (Redlock), or guard the data with a fencing token. WAIT helps only \
          if its answer counts, and the replica that has the write is the one that is promoted.";
+    /// A master that was cut off and replaced gave a lock, and the one in its place gave it, too.
+    SplitBrainHolder = "split-brain-holder", Error,
+        "Two masters of one group gave the same lock",
+        "Let a master without replicas refuse writes (min-replicas-to-write, short min-replicas-max-lag), take such a lock on several \
+         masters that fail independently (Redlock), or guard the data with a fencing token.";
+    /// WAIT answered less than asked for, and the client went on.
+    WaitIgnored = "wait-ignored", Warning,
+        "A lock was trusted although WAIT had answered too few replicas",
+        "Compare the answer of WAIT with what you asked for; if it is less, give the lock back and try again.";
     /// Redlock: the lock was used without a quorum.
     NoQuorum = "no-quorum", Error,
         "A lock over several servers was used without a majority of them",

@@ -41,7 +41,8 @@ impl Harm {
                 | Code::FlushedLocks
                 | Code::ReleaseAfterFlush
                 | Code::HeldThroughFailover
-                | Code::LostInFailover,
+                | Code::LostInFailover
+                | Code::SplitBrainHolder,
             ) => Self::Taken,
             (
                 Severity::Error,
@@ -72,6 +73,7 @@ impl Harm {
                 | Code::SelfDeadlock
                 | Code::LockOrder
                 | Code::CrossSlot
+                | Code::WaitIgnored
                 | Code::OneServer
                 | Code::NotReleasedEverywhere,
             ) => Self::Possible,

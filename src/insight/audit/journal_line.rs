@@ -164,10 +164,10 @@ impl<'a> JournalLine<'a> {
                 client: event.client,
                 db: event.key.as_ref().map_or(0, |(db, _)| *db),
                 event: Some(event.kind),
-                words: SmallVec::from_slice(&[match &event.key {
-                    Some((_, key)) => key,
-                    None => event.detail.as_bytes(),
-                }]),
+                words: {
+                    let first = event.key.as_ref().map_or(event.detail.as_bytes(), |(_, key)| key);
+                    std::iter::once(first).chain(event.had_by.iter().map(String::as_bytes)).collect()
+                },
                 reply: &[],
                 outcome: Outcome::Silent,
                 replied_at: None,

@@ -66,7 +66,9 @@ impl KnownNodes {
                 | EventKind::Evicted
                 | EventKind::Missing
                 | EventKind::Mark
-                | EventKind::Lost,
+                | EventKind::Lost
+                | EventKind::Link
+                | EventKind::Replaced,
             ) => {}
             None => return self.note_command(node, line, commands),
         }

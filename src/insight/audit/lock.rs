@@ -171,8 +171,21 @@ pub struct Hold {
     pub status: HoldStatus,
     /// The last WAIT that told the holder that a replica has its writes.
     pub acknowledged: Option<Arc<JournalRef>>,
+    /// The last WAIT that told the holder that too few replicas have its lock.
+    pub short_wait: Option<Box<ShortWait>>,
     /// The node that had the lock was replaced, and nothing has shown yet that the new one has it.
     pub failover: Option<Box<Failover>>,
+}
+
+/// A WAIT behind the command that gave a lock, or extended it, which answered less than it asked for.
+#[derive(Clone, Debug)]
+pub struct ShortWait {
+    pub source: Arc<JournalRef>,
+    /// How many replicas it asked for, and how many had the lock.
+    pub asked: i64,
+    pub had: i64,
+    /// It is told that the client went on.
+    pub is_told: bool,
 }
 
 /// A node that had a lock was replaced while a client held it.
@@ -350,6 +363,11 @@ impl Hold {
     pub fn may_be_over(&self, at: i64, real: i64) -> bool {
         self.deadline.is_some_and(|deadline| at.div_euclid(1000) > deadline - self.slack())
             || self.timestamp.is_some_and(|timestamp| timestamp.is_past(at, real))
+    }
+
+    /// The last command that gave the client the lock: that took it, or extended it.
+    pub fn last_given(&self) -> &Arc<JournalRef> {
+        self.extended.as_ref().unwrap_or(&self.acquired)
     }
 
     /// Whether the command that took the lock deleted it, too, by an expiry in the past.

@@ -1,8 +1,12 @@
 //! What happens to a lock, as the rules see it.
 
+use std::sync::Arc;
+
 use super::client_state::LockRead;
 use super::effect::{ExpiryChange, Intent, Precondition};
-use super::lock::FlushCause;
+use super::finding::JournalRef;
+use super::lock::{FlushCause, Hold};
+use super::lock_reason::LockReasons;
 
 /// An event of one lock. Positions are those in the lock's `holds`.
 #[derive(Debug)]
@@ -66,6 +70,18 @@ pub enum LockEvent<'a> {
     FailedOver,
     /// The former master had given the lock, too, and what it had is lost.
     GivenElsewhere,
+    /// A master that was cut off and replaced has given the lock, or extended it, and the one in its place has given it, too.
+    GivenByTwo {
+        old: &'a Hold,
+        new: &'a Hold,
+        /// Why the key is a lock, as far as the former master has shown.
+        reasons: LockReasons,
+        /// The line that says that it was replaced.
+        replaced: &'a Arc<JournalRef>,
+        successor: &'a str,
+    },
+    /// A client reads or writes a key while it holds the lock. Comes only after a WAIT that has answered less than asked for.
+    WorkedUnder { by: (u16, u64), key: &'a [u8] },
     /// A client writes a key that it or others accessed while they held the lock, and its hold is over: how is in `past_holds`, or
     /// the client still believes to hold it.
     WroteAfterLoss {

@@ -239,6 +239,7 @@ impl LockTracker<'_> {
             replied_at,
             status: HoldStatus::Held,
             acknowledged: None,
+            short_wait: None,
             failover: None,
         };
         push_exact(&mut lock.holds, hold);
@@ -364,11 +365,6 @@ impl LockTracker<'_> {
         if is_affected {
             self.emit(&LockEvent::FailedOver);
         }
-    }
-
-    /// What the former master had given is lost.
-    pub fn note_given_elsewhere(&mut self) {
-        self.emit(&LockEvent::GivenElsewhere);
     }
 
     /// The connection of a client ended.

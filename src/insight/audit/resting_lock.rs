@@ -135,6 +135,7 @@ impl RestingLock {
             replied_at: None,
             status: HoldStatus::Held,
             acknowledged: None,
+            short_wait: None,
             failover: None,
         } = hold
         else {
@@ -212,6 +213,7 @@ impl RestingLock {
             replied_at: None,
             status: HoldStatus::Held,
             acknowledged: None,
+            short_wait: None,
             failover: None,
         };
         let mut tracked = TrackedLock::new(Arc::clone(&self.id), self.number);

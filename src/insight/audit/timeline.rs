@@ -44,6 +44,8 @@ pub enum LockAccessKind {
     Flushed,
     /// The server evicted the key.
     Evicted,
+    /// A failover has lost it.
+    Lost,
 }
 
 impl LockAccessKind {

@@ -13,6 +13,7 @@ use super::journal_line::JournalLine;
 use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::missing_replies::{accessed_keys, keys_of};
+use super::replaced_masters::note_work_in_spite;
 use super::reply_value::ReplyValue;
 use super::resting_lock::TrackedLock;
 use crate::powers::EffectOrder;
@@ -115,6 +116,12 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
             }
             has_written |= writes;
             let is_guarded = writes && (has_looked || is_exec && is_watched(state, line, db, key));
+            if state.clients.get(&worker).is_some_and(|client| client.has_short_wait) {
+                note_work_in_spite(state, line, worker, key);
+            }
+            if writes && let Some(own) = state.clients.get_mut(&(line.server, line.client)) {
+                own.wrote_beside = line.place;
+            }
             let Some(client) = state.clients.get_mut(&worker) else { return };
             (client.work, client.worked_at) = (client.work + 1, time.earliest_at);
             let used = (line.server, db, key);

@@ -47,6 +47,8 @@ impl KeyFilter {
                 | EventKind::Clock
                 | EventKind::Missing
                 | EventKind::Promoted
+                | EventKind::Link
+                | EventKind::Replaced
                 | EventKind::Topology
                 | EventKind::Mark => true,
             },

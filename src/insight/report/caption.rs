@@ -44,6 +44,8 @@ pub fn caption(code: Code) -> &'static str {
         Code::CrossSlot => "apart in a Cluster",
         Code::HeldThroughFailover => "lost in a failover?",
         Code::LostInFailover => "lost in a failover",
+        Code::SplitBrainHolder => "two masters",
+        Code::WaitIgnored => "WAIT ignored",
         Code::NoQuorum => "no majority",
         Code::ValidityUsedUp => "no time left",
         // Their titles are short enough.

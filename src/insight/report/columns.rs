@@ -8,7 +8,7 @@ use super::report_data::{AxisPoint, ClientSpan, MomentKind, ReportData, seq_of};
 use super::terminal::{WIDTH, symbol};
 use crate::base::terminal::Ink;
 use crate::insight::audit::{HoldEnd, Severity, SpanKind};
-use crate::powers::{Entry, EventKind, Item, Outcome};
+use crate::powers::{Entry, Event, EventKind, Item, Outcome};
 
 /// The width in front of the columns: the number of the entry and the time.
 const FRONT: usize = 20;
@@ -39,6 +39,8 @@ struct Row {
     /// The findings that end here, by number, and whether a finding rests on this line.
     found: Vec<usize>,
     is_proof: bool,
+    /// It says what became of the lock with a failover, or what replicas get.
+    is_of_replicas: bool,
 }
 
 /// Adds the lines of a lock.
@@ -124,13 +126,12 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                 ("\u{25a0}", "connection ends".to_owned(), String::new())
             }
             Item::Event(event) if event.kind == EventKind::Evicted => {
-                let id = &data.locks[lock].id;
-                let is_meant = |(db, key): &(u32, Vec<u8>)| *db == id.db && **key == *id.key;
-                if moment.server != server || !event.key.as_ref().is_some_and(is_meant) {
+                if moment.server != server || !is_of_key(data, lock, event) {
                     continue;
                 }
                 ("", "the server evicts the key".to_owned(), String::new())
             }
+            Item::Event(event) if event.kind == EventKind::Lost && !is_of_key(data, lock, event) => continue,
             Item::Event(event) if event.kind != EventKind::Closed && moment.server == server => {
                 // Of several moves of the clock in a row only the last is shown.
                 if event.kind == EventKind::Topology {
@@ -145,12 +146,19 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
                     EventKind::Missing => "missing:",
                     EventKind::Promoted => "is master now instead of",
                     EventKind::Lost => "has not got the last change of",
+                    EventKind::Link => "the link to",
+                    EventKind::Replaced => "is master now in place of this server:",
                     EventKind::Mark => "mark:",
                     _ => "the server starts again,",
                 };
                 let node = event.node.as_deref().filter(|_| event.kind.is_about_node());
                 let node = node.map(|node| clipped(&visible(node), 40) + " ").unwrap_or_default();
-                ("", format!("{node}{what} {}", clipped(&visible(&event.detail), 40)), String::new())
+                let detail = clipped(&visible(&event.detail), 40);
+                let told = match event.kind {
+                    EventKind::Link => format!("{what} {}: {detail}", node.trim_end()),
+                    _ => format!("{node}{what} {detail}"),
+                };
+                ("", told, String::new())
             }
             _ => continue,
         };
@@ -163,7 +171,11 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         if is_again && count_again(&mut rows, column, mark, &answer) {
             continue;
         }
-        rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof });
+        let is_of_replicas = matches!(
+            moment.item,
+            Item::Event(Event { kind: EventKind::Link | EventKind::Replaced | EventKind::Lost, .. })
+        );
+        rows.push(Row { spot, seq, column, mark, text, answer, fault, times: 1, found, is_proof, is_of_replicas });
     }
     for stretch in data.stretches.iter().filter(|stretch| stretch.lock == lock && stretch.end == Some(HoldEnd::Expired))
     {
@@ -180,6 +192,7 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
             times: 1,
             found: Vec::new(),
             is_proof: false,
+            is_of_replicas: false,
         };
         rows.push(row);
     }
@@ -192,12 +205,18 @@ fn rows_of(data: &ReportData<'_>, lock: usize, columns: &[usize]) -> Vec<Row> {
         }
     }
     // Lines before the first client and behind the last are left out.
-    let is_own = |row: &Row| row.column.is_some();
+    let is_own = |row: &Row| row.column.is_some() || row.is_of_replicas;
     let first = rows.iter().position(is_own).unwrap_or(0);
     let last = rows.iter().rposition(is_own).map_or(0, |last| last + 1);
     rows.truncate(last);
     rows.drain(..first.min(last));
     rows
+}
+
+/// Whether an event is about the key of a lock.
+fn is_of_key(data: &ReportData<'_>, lock: usize, event: &Event) -> bool {
+    let id = &data.locks[lock].id;
+    event.key.as_ref().is_some_and(|(db, key)| *db == id.db && **key == *id.key)
 }
 
 /// Counts a refusal like the one before, instead of showing it. Moves of the clock in between do not matter.

@@ -6,6 +6,7 @@ mod columns;
 mod data_values;
 mod page;
 mod readable;
+mod replicas;
 mod report_data;
 mod terminal;
 

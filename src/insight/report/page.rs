@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::caption::caption;
 use super::data_values::{Act, ValueUse, culprit_of};
 use super::readable::{clipped, line, readable, reply, visible};
+use super::replicas::ReplicatingInstance;
 use super::report_data::{AxisPoint, ClientSpan, KeyPresence, Moment, PlacedFinding, ReportData, seq_of, times_of};
 use crate::insight::audit::{Doubts, HoldEnd, Severity, SpanKind, key_glob};
 use crate::powers::{Child, Entry, Item, Outcome};
@@ -41,6 +42,7 @@ struct Data<'a> {
     findings: Vec<FindingData<'a>>,
     values: Vec<ValueData<'a>>,
     uses: Vec<UseData<'a>>,
+    instances: Vec<InstanceData<'a>>,
     /// What each code means, in Markdown.
     codes: BTreeMap<&'static str, &'static str>,
 }
@@ -63,6 +65,31 @@ struct LockData<'a> {
     db: u32,
     name: &'a str,
     worst: Option<&'static str>,
+}
+
+/// An instance of a process with replicas.
+#[derive(Serialize)]
+struct InstanceData<'a> {
+    name: &'a str,
+    server: Option<u16>,
+    spans: Vec<PartData<'a>>,
+    losses: Vec<LossData<'a>>,
+}
+
+/// What an instance was from a moment on.
+#[derive(Serialize)]
+struct PartData<'a> {
+    since: Option<usize>,
+    part: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    lag: &'a str,
+}
+
+#[derive(Serialize)]
+struct LossData<'a> {
+    written: usize,
+    told: usize,
+    key: &'a str,
 }
 
 /// A key with data of which something is lost.
@@ -251,11 +278,29 @@ fn page_data<'a>(data: &'a ReportData<'a>) -> Data<'a> {
             .map(|data| ValueData { server: data.server, db: data.db, name: &data.name })
             .collect(),
         uses: data.values.uses.iter().map(value_use).collect(),
+        instances: data.instances.iter().map(instance).collect(),
         codes: data
             .found
             .iter()
             .map(|found| found.finding.code)
             .map(|code| (code.name(), code.explanation()))
+            .collect(),
+    }
+}
+
+fn instance(instance: &ReplicatingInstance) -> InstanceData<'_> {
+    InstanceData {
+        name: &instance.name,
+        server: instance.server,
+        spans: instance
+            .spans
+            .iter()
+            .map(|span| PartData { since: span.since, part: span.part.name(), lag: &span.lag })
+            .collect(),
+        losses: instance
+            .losses
+            .iter()
+            .map(|loss| LossData { written: loss.written, told: loss.told, key: &loss.key })
             .collect(),
     }
 }

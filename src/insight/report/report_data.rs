@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Journals;
 use super::data_values::DataValues;
 use super::readable::{readable, visible};
+use super::replicas::{ReplicatingInstance, replicating_instances};
 use crate::insight::audit::{
     Auditor, Code, Evidence, Finding, HoldEnd, HoldStatus, JournalRef, LockAccess, LockAccessKind, LockId, Severity,
     Span, SpanKind, grouped, plausible,
@@ -77,7 +78,9 @@ impl MomentKind {
             LockAccessKind::Refused => Self::Refused,
             LockAccessKind::Removed => Self::Released,
             LockAccessKind::Took => Self::Took,
-            LockAccessKind::Flushed | LockAccessKind::Evicted | LockAccessKind::Unknown => Self::Other,
+            LockAccessKind::Flushed | LockAccessKind::Evicted | LockAccessKind::Lost | LockAccessKind::Unknown => {
+                Self::Other
+            }
         }
     }
 }
@@ -141,7 +144,7 @@ pub struct KeyPresence {
     pub client: Option<usize>,
     pub from: AxisPoint,
     pub until: Option<AxisPoint>,
-    /// How it ended: `expired`, `deleted`, `replaced` by another value, `flushed` or `evicted`; empty if it has not.
+    /// How it ended: `expired`, `deleted`, `replaced` by another value, `flushed`, `evicted` or `lost`; empty if it has not.
     pub end: &'static str,
 }
 
@@ -172,6 +175,7 @@ pub struct ReportData<'a> {
     /// By harm, and then by time.
     pub found: Vec<PlacedFinding<'a>>,
     pub values: DataValues,
+    pub instances: Vec<ReplicatingInstance>,
     /// The number of commands in the journals, and of the moments, locks and findings that were left out.
     pub commands: usize,
     pub moments_left_out: usize,
@@ -230,6 +234,7 @@ impl<'a> ReportData<'a> {
             stays: Vec::new(),
             found: Vec::new(),
             values: DataValues { data: Vec::new(), uses: Vec::new(), acts: Vec::new() },
+            instances: Vec::new(),
             commands,
             moments_left_out,
             locks_left_out,
@@ -251,6 +256,7 @@ impl<'a> ReportData<'a> {
             }
         }
         data.note_unnoticed(&done);
+        data.instances = replicating_instances(&data.moments);
         data.values = DataValues::of(&data.moments, &data.found, auditor.commands());
         data
     }
@@ -373,7 +379,7 @@ impl<'a> ReportData<'a> {
                     Some((&flush.source, format!("{} {}", self.actor(&flush.source), flush.cause.did())))
                 }
                 HoldStatus::Evicted(mark) => Some((mark, "the server evicted it".to_owned())),
-                HoldStatus::FailedOver(mark) => Some((mark, "the node that had it was replaced".to_owned())),
+                HoldStatus::FailedOver(mark) => Some((mark, "lost in the failover".to_owned())),
                 HoldStatus::Vanished => None,
             };
             let lost = lost.map(|(mark, what)| {
@@ -502,6 +508,7 @@ impl<'a> ReportData<'a> {
                             | LockAccessKind::Read
                             | LockAccessKind::Flushed
                             | LockAccessKind::Evicted
+                            | LockAccessKind::Lost
                     )
                 });
                 let found = works.iter().filter(|found| found.lock == Some(stretch.lock));
@@ -535,6 +542,7 @@ fn end_by(access: &LockAccess) -> &'static str {
         _ if access.is_there => "replaced",
         LockAccessKind::Flushed => "flushed",
         LockAccessKind::Evicted => "evicted",
+        LockAccessKind::Lost => "lost",
         LockAccessKind::Read
         | LockAccessKind::Missed
         | LockAccessKind::Extended
@@ -614,6 +622,7 @@ fn chosen<'a>(
             _ if proving.contains(&key) => 0,
             Item::Event(Event { kind: EventKind::Started | EventKind::Clock | EventKind::Missing, .. }) => 0,
             Item::Event(Event { kind: EventKind::Promoted | EventKind::Mark | EventKind::Lost, .. }) => 0,
+            Item::Event(Event { kind: EventKind::Link | EventKind::Replaced, .. }) => 0,
             _ if about.contains(&key) => 1,
             _ => 2,
         }

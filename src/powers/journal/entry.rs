@@ -168,11 +168,15 @@ pub enum EventKind {
     Mark = 8,
     /// A change that the new master does not have, which has taken this server's place: it is lost with the key that it was of.
     Lost = 9,
+    /// The link to a replica is treated in another way from here on; the detail says how.
+    Link = 10,
+    /// Another instance is master in this server's place. The detail says whether this one knows.
+    Replaced = 11,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Closed,
         Self::Started,
         Self::Clock,
@@ -182,6 +186,8 @@ impl EventKind {
         Self::Topology,
         Self::Mark,
         Self::Lost,
+        Self::Link,
+        Self::Replaced,
     ];
 
     /// As an exported journal has it.
@@ -196,12 +202,14 @@ impl EventKind {
             Self::Topology => "topology",
             Self::Mark => "mark",
             Self::Lost => "lost",
+            Self::Link => "link",
+            Self::Replaced => "replaced",
         }
     }
 
     /// Whether it is about a node of the deployment, or about another instance of the process.
     pub fn is_about_node(self) -> bool {
-        matches!(self, Self::Promoted | Self::Topology | Self::Lost)
+        matches!(self, Self::Promoted | Self::Topology | Self::Lost | Self::Link | Self::Replaced)
     }
 
     pub(super) fn from_number(number: u8) -> Option<Self> {
@@ -230,6 +238,15 @@ pub struct Event {
     pub detail: String,
     /// The database and the key that it is about, if it is about one.
     pub key: Option<(u32, Vec<u8>)>,
+    /// The replicas that had the change that is lost.
+    pub had_by: Vec<String>,
+}
+
+impl EventKind {
+    /// What [`Replaced`](Self::Replaced) says of a master that was cut off, and goes on.
+    pub const UNAWARE: &'static str = "cut off";
+    /// What it says of one that follows the new master at once.
+    pub const FOLLOWS: &'static str = "follows";
 }
 
 /// A line of an exported journal.

@@ -137,6 +137,8 @@ impl JournalFeed {
             EventKind::Promoted if event.detail.is_empty() => format!("{node} is master now"),
             EventKind::Promoted => format!("{node} is master now, in place of {}", event.detail),
             EventKind::Lost => format!("lost, because {node} is master now without it: {}", event.detail),
+            EventKind::Link => format!("the link to {node}: {}", event.detail),
+            EventKind::Replaced => format!("{node} is master now in place of this server: {}", event.detail),
             EventKind::Topology => format!("{node}: {}", event.detail),
             EventKind::Mark => format!("mark: {}", event.detail),
         };

@@ -108,6 +108,8 @@ struct EventLine {
     key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key_hex: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    had_by: Vec<String>,
 }
 
 /// A line as it is read: a command or an event. Few fields are required, so that journals of other tools can be read, too.
@@ -152,6 +154,8 @@ struct AnyLine {
     detail: String,
     key: Option<String>,
     key_hex: Option<String>,
+    #[serde(default)]
+    had_by: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -423,6 +427,7 @@ impl AnyLine {
             node: self.node,
             detail: self.detail,
             key,
+            had_by: self.had_by,
         })
     }
 }
@@ -534,6 +539,7 @@ fn event_line(event: &Event) -> EventLine {
         db: event.key.as_ref().map(|(db, _)| *db),
         key: event.key.as_ref().map(|(_, key)| readable(key)),
         key_hex: event.key.as_ref().and_then(|(_, key)| hex_if_needed(key)),
+        had_by: event.had_by.clone(),
     }
 }
 
@@ -656,6 +662,7 @@ mod tests {
                 node: None,
                 detail,
                 key,
+                had_by: Vec::new(),
             })
         };
         let items = [of_key(b"lock:a"), of_key(b""), of_key(&[0xff])];

@@ -214,9 +214,11 @@ impl Journal {
         self.note(EventKind::Evicted, 0, db, at, &[key].into_iter().collect());
     }
 
-    /// Records that the node that takes this server's place does not have a change of a key, unless the journal is off.
-    pub fn note_loss(&self, node: &str, db: u32, key: &[u8], at: (i64, i64)) {
-        self.note(EventKind::Lost, 0, db, at, &[node.as_bytes(), key].into_iter().collect());
+    /// Records that the node that takes this server's place does not have a change of a key, which replicas had, unless the
+    /// journal is off.
+    pub fn note_loss(&self, node: &str, db: u32, key: &[u8], had_by: &[&str], at: (i64, i64)) {
+        let words = [node.as_bytes(), key].into_iter().chain(had_by.iter().map(|name| name.as_bytes()));
+        self.note(EventKind::Lost, 0, db, at, &words.collect());
     }
 
     /// Records a mark. If the journal is off, it is recorded by [`repeat_mark`](Self::repeat_mark) once that is on.

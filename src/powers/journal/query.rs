@@ -112,6 +112,8 @@ impl Query {
             | EventKind::Missing
             | EventKind::Promoted
             | EventKind::Lost
+            | EventKind::Link
+            | EventKind::Replaced
             | EventKind::Topology => false,
         };
         reply && fault && is_meant

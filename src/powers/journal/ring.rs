@@ -465,12 +465,14 @@ impl StoredRecord<'_> {
         let Record { seq, at, real, client, .. } = self.record;
         // In front of the detail, the record has the node.
         let before = usize::from(kind.is_about_node());
-        let words: Vec<String> = self.record.words().iter().skip(before).map(text).collect();
+        let mut words: Vec<String> = self.record.words().iter().skip(before).map(text).collect();
+        // Behind the key stand those that had it.
+        let had_by = if kind == EventKind::Lost { words.split_off(words.len().min(1)) } else { Vec::new() };
         let (name, address) = (self.client_name().to_vec(), self.address().to_owned());
         let key = matches!(kind, EventKind::Evicted | EventKind::Lost)
             .then(|| (self.record.db, self.record.words().get(before).unwrap_or_default().to_vec()));
         let (process, node) = (self.client_process().cloned(), self.node().map(Cow::into_owned));
-        Event { seq, at, real, kind, client, name, address, process, node, detail: words.join(" "), key }
+        Event { seq, at, real, kind, client, name, address, process, node, detail: words.join(" "), key, had_by }
     }
 
     /// The whole entry.

@@ -169,6 +169,29 @@ pub fn failover() -> Journals {
     vec![(1, items)]
 }
 
+/// Two servers, of which the second one takes the place of the first before it has got the lock that this has given. It gives it again.
+pub fn lost_lock() -> Journals {
+    let first = [
+        r#"{"seq":1,"time_us":1700000000000000,"event":"link","node":"127.0.0.1:7001","detail":"held"}"#,
+        r#"{"seq":2,"time_us":1700000000010000,"event":"link","node":"127.0.0.1:7002","detail":"late by 200ms"}"#,
+        r#"{"seq":3,"time_us":1700000000100000,"client":1,"name":"alice","command":["SET","order:lock","6f1c9a83b1d24e67","NX","PX","30000"],"raw":"+OK\r\n"}"#,
+        r#"{"seq":4,"time_us":1700000000150000,"client":1,"name":"alice","command":["WAIT","1","100"],"raw":":1\r\n"}"#,
+        r#"{"seq":5,"time_us":1700000000200010,"event":"replaced","node":"127.0.0.1:7001","detail":"follows"}"#,
+        r#"{"seq":6,"time_us":1700000000200020,"event":"lost","node":"127.0.0.1:7001","detail":"order:lock","db":0,"key":"order:lock","had_by":["127.0.0.1:7002"]}"#,
+    ];
+    let second = [
+        r#"{"seq":1,"time_us":1700000000200000,"event":"promoted","node":"127.0.0.1:7001","detail":"127.0.0.1:7000"}"#,
+        r#"{"seq":2,"time_us":1700000000300000,"client":1,"name":"bob","command":["SET","order:lock","91e7c2d40a8b36f5","NX","PX","30000"],"raw":"+OK\r\n"}"#,
+        r#"{"seq":3,"time_us":1700000000400000,"client":1,"name":"bob","command":["DELIFEQ","order:lock","91e7c2d40a8b36f5"],"raw":":1\r\n"}"#,
+    ];
+    let read = |lines: &[&str]| {
+        let mut items = Vec::new();
+        read_journal(lines.join("\n").as_bytes(), |item| items.push(item)).expect("lines of a journal");
+        items
+    };
+    vec![(1, read(&first)), (2, read(&second))]
+}
+
 /// Two programs with a connection for locks and one for data each, which give their lock up before they write: the change of
 /// one is lost. The line of a client is its number, when it sent it in milliseconds, the command, and the reply.
 pub fn given_up_early() -> Journals {

@@ -8,7 +8,7 @@ use redouble::Code;
 use redouble::internals::{Scope, audit, auditor, command_table, report_html, report_text};
 use serde_json::Value;
 
-use journals::{Journals, audited, failover, hostile, long, race};
+use journals::{Journals, audited, failover, hostile, long, lost_lock, race};
 
 fn page(journals: &Journals) -> String {
     report_html(journals, &audited(journals))
@@ -66,6 +66,47 @@ fn nodes_stand_at_their_clients_and_a_promotion_is_marked() {
     let text = report_text(&journals, &auditor, false);
     assert!(text.contains("10.0.0.2:7002 is master now instead of 10.0.0.1:7001"), "{text}");
     assert!(text.lines().any(|line| line.contains("10.0.0.1:7001") && line.contains("   10.0.0.2:7002")), "{text}");
+}
+
+#[test]
+fn the_page_has_who_was_master_what_links_held_and_what_a_replica_never_got() {
+    let journals = lost_lock();
+    let auditor = audit(lost_lock(), auditor(Scope::default(), command_table()).with_timeline());
+    let codes: Vec<_> = auditor.findings().iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::LostInFailover]);
+    let data = data(&report_html(&journals, &auditor));
+    let instances = data["instances"].as_array().unwrap();
+    let parts = |at: usize| -> Vec<_> {
+        let spans = instances[at]["spans"].as_array().unwrap();
+        spans.iter().map(|span| (span["since"].as_u64(), span["part"].as_str().unwrap())).collect()
+    };
+    let names: Vec<_> = instances.iter().map(|one| (one["name"].as_str().unwrap(), one["server"].as_u64())).collect();
+    assert_eq!(names, [("127.0.0.1:7000", Some(1)), ("127.0.0.1:7001", Some(2)), ("127.0.0.1:7002", None)]);
+    assert_eq!(parts(0), [(None, "master"), (Some(5), "replica")]);
+    assert_eq!(parts(1), [(None, "replica"), (Some(0), "held"), (Some(4), "master")]);
+    assert_eq!(parts(2), [(None, "replica"), (Some(1), "late")]);
+    assert_eq!(instances[2]["spans"][1]["lag"], "200ms");
+    let losses = instances[1]["losses"].as_array().unwrap();
+    let told: Vec<_> = losses.iter().map(|loss| (loss["written"].as_u64(), loss["key"].as_str().unwrap())).collect();
+    assert_eq!(told, [(Some(2), "order:lock")], "the command that was lost");
+    // What the first server had is gone with the failover, and its client does not know.
+    let mut ends: Vec<_> = data["stays"].as_array().unwrap().iter().map(|stay| stay["end"].as_str().unwrap()).collect();
+    ends.sort_unstable();
+    assert_eq!(ends, ["deleted", "lost"]);
+    let lost: Vec<_> = data["stretches"].as_array().unwrap().iter().filter_map(|one| one["lost"][1].as_str()).collect();
+    assert_eq!(lost, ["lost in the failover"]);
+    let text = report_text(&journals, &auditor, false);
+    assert!(text.contains("the link to 127.0.0.1:7001: held"), "{text}");
+    assert!(text.contains("127.0.0.1:7001 has not got the last change of order:lock"), "{text}");
+    assert!(data["instances"][0]["losses"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_journal_without_replicas_has_no_rows_of_masters() {
+    for journals in [race(), failover(), hostile()] {
+        let instances = data(&page(&journals))["instances"].as_array().map(Vec::len);
+        assert_eq!(instances, Some(0));
+    }
 }
 
 #[test]

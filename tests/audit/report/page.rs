@@ -4,8 +4,8 @@ use redouble::internals::{Scope, audit, auditor, command_table, report_html};
 
 use super::browser::Page;
 use super::journals::{
-    Journals, audited, audited_by_all, counted_then_added, crowded, given_up_early, hashed, hostile, long, race,
-    unlocked_by_hand, watched_late, written_late,
+    Journals, audited, audited_by_all, counted_then_added, crowded, given_up_early, hashed, hostile, long, lost_lock,
+    race, unlocked_by_hand, watched_late, written_late,
 };
 
 const WIDE: (u32, u32) = (1400, 900);
@@ -234,7 +234,7 @@ const MISPLACED: &str = r#"(() => {
     if (text.endsWith('\u2026')) wrong.push(`cut: ${text}`);
     if (left < gutter || right > width + 1) wrong.push(`label ${text} from ${left} to ${right}`);
   }
-  for (const row of report.rows().filter(({ names }) => names)) {
+  for (const row of report.rows().filter(({ names, client }) => names && client !== undefined)) {
     const whole = row.names.join('').replaceAll(' ', '');
     if (whole !== report.title(row.client).replaceAll(' ', '')) wrong.push(`name ${whole}`);
   }
@@ -251,7 +251,7 @@ const MISPLACED: &str = r#"(() => {
 
 #[test]
 fn no_flag_lies_on_another_one_and_no_label_is_cut_off_at_any_width() {
-    for journals in [race(), hostile(), crowded(400), long(3000)] {
+    for journals in [race(), hostile(), crowded(400), long(3000), lost_lock()] {
         for size in [(390, 844), (1280, 800), (2560, 1440)] {
             let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), size, "light");
             let last = page.number("report.data.findings.length - 1");
@@ -336,6 +336,33 @@ fn a_reader_sees_which_value_was_lost_and_when_and_that_the_lock_was_given_up_be
     // The ruler is broken where time is left out.
     assert_eq!(page.text("report.cut().map((cut) => (cut ? '/' : '.')).join('').slice(0, 3)"), "/..");
     page.picture("given-up-early");
+    page.assert_quiet();
+}
+
+#[test]
+fn a_reader_sees_why_two_clients_hold_a_lock_after_a_failover() {
+    let journals = lost_lock();
+    let mut page = Page::open(&report_html(&journals, &audited_by_all(&journals)), WIDE, "light");
+    let heads =
+        "report.rows().filter(({ type }) => type === 'head' || type === 'title').map(({ text }) => text).join('; ')";
+    assert_eq!(
+        page.text(heads),
+        "Who was master, and what reached the replicas; Lock order:lock (server 2); Lock order:lock (server 1); Commands of the \
+         clients of this finding"
+    );
+    page.settle();
+    let labels = page.text("report.labels().map(({ text }) => text).join('; ')");
+    for label in
+        ["master", "link held", "200ms late", "never got SET order:lock NX PX 30000", "held by alice", "held by bob"]
+    {
+        assert!(labels.contains(label), "{label}: {labels}");
+    }
+    // A click on the cross says what it is.
+    let (x, y) = spot(&mut page, "report.data.moments[hit.moment]?.event === 'lost'");
+    page.click(x, y);
+    let told = page.text("document.body.textContent");
+    assert!(told.contains("127.0.0.1:7001 is master now, and never got this change of order:lock"), "{told}");
+    page.picture("lost-in-failover");
     page.assert_quiet();
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::acknowledgement;
 use super::clocks::{self, ClocksState};
 use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
-use super::failover::{self, FailoverState, GlobalFailoverState, LostHold};
+use super::failover::{self, FailoverState, GlobalFailoverState, LostHold, Replacement};
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
@@ -87,11 +88,42 @@ impl GlobalRuleState {
     /// Notes that a node is master now; `server` is the one whose journal says so.
     pub fn note_promotion(&mut self, server: u16, node: &str) {
         self.failover.note_promotion(server, node);
+        self.note_successors();
     }
 
     /// Notes a hold that the node in its master's place has not got. Returns the server of that node, if it is known.
     pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {
         self.failover.note_loss(lost)
+    }
+
+    /// Notes that another node is master in a server's place.
+    pub fn note_replacement(&mut self, replaced: Replacement) {
+        self.failover.note_replacement(replaced);
+        self.note_successors();
+    }
+
+    /// A promotion stands in one journal, and that the former master was replaced in another one.
+    fn note_successors(&mut self) {
+        for replaced in self.failover.replacements() {
+            if let Some(server) = self.failover.server_of(&replaced.successor) {
+                self.redlock.note_successor(server, replaced.server);
+            }
+        }
+    }
+
+    /// The servers in whose place another node is master.
+    pub fn replacements(&self) -> &[Replacement] {
+        self.failover.replacements()
+    }
+
+    /// The server that is the node with this name, if that was promoted.
+    pub fn server_of(&self, node: &str) -> Option<u16> {
+        self.failover.server_of(node)
+    }
+
+    /// Notes that a client counts on a lock no more that it has got with this token.
+    pub fn note_given_up(&mut self, key: &[u8], token: &[u8]) {
+        self.failover.note_given_up(key, token);
     }
 
     /// The attempt to get a key with this token, if locks may lie on several servers.
@@ -130,4 +162,5 @@ pub fn observe(
     failover::observe(context, &mut state.failover, event);
     failover::observe_others(context, &mut global.failover, &global.redlock, event);
     redlock::observe(context, &mut global.redlock, event);
+    acknowledgement::observe(context, &global.redlock, event);
 }

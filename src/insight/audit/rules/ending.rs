@@ -117,7 +117,11 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut EndingState, renewal: 
         LockEvent::Doubted => *state = EndingState::default(),
         // The node has closed the connections.
         LockEvent::FailedOver => state.abandoned.retain(|abandoned| abandoned.closed.is_none()),
-        LockEvent::Read { value: None } | LockEvent::WroteGuarded | LockEvent::GivenElsewhere => {}
+        LockEvent::Read { value: None }
+        | LockEvent::WroteGuarded
+        | LockEvent::GivenElsewhere
+        | LockEvent::GivenByTwo { .. }
+        | LockEvent::WorkedUnder { .. } => {}
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::acknowledgement::{answer, told};
 use super::redlock::GlobalRedlockState;
 use super::tokens::is_unique_token;
 use super::wording::{acquisition, quoted, spelled};
@@ -43,7 +44,27 @@ const MAX_TOLD: usize = 16;
 pub struct GlobalFailoverState {
     /// The nodes that are masters in the place of others, and the servers whose journals say so.
     promoted: Vec<(u16, Arc<str>)>,
+    replaced: Vec<Replacement>,
     lost: VecDeque<LostHold>,
+    /// The holds beside which another one was told of, each by the command that took it.
+    doubled: VecDeque<(u16, u64)>,
+}
+
+/// A master that another node has replaced.
+#[derive(Clone)]
+pub struct Replacement {
+    pub server: u16,
+    pub successor: Arc<str>,
+    pub source: Arc<JournalRef>,
+    /// It was cut off, and went on as master.
+    pub is_unaware: bool,
+}
+
+impl Replacement {
+    /// Whether the server has given a lock after it was replaced.
+    pub fn is_followed_by(&self, hold: &Hold) -> bool {
+        hold.last_given().seq > self.source.seq
+    }
 }
 
 /// A hold that the node in its master's place has not got.
@@ -56,6 +77,8 @@ pub struct LostHold {
     pub reasons: LockReasons,
     /// The node that is master now.
     pub successor: Arc<str>,
+    /// The replicas that had it.
+    pub had_by: Vec<Arc<str>>,
     pub source: Arc<JournalRef>,
 }
 
@@ -66,13 +89,50 @@ const MAX_LOST: usize = 256;
 impl GlobalFailoverState {
     pub fn note_promotion(&mut self, server: u16, node: &str) {
         self.promoted.retain(|(other, _)| *other != server);
+        self.replaced.retain(|replaced| replaced.server != server);
         if self.promoted.len() < MAX_PROMOTED {
             self.promoted.push((server, Arc::from(node)));
         }
     }
 
+    /// One that follows the node in its place now has been cut off before: what it has given until then counts.
+    pub fn note_replacement(&mut self, new: Replacement) {
+        let known = self.replaced.iter().position(|replaced| replaced.server == new.server);
+        match known {
+            Some(known) if new.is_unaware || !self.replaced[known].is_unaware => self.replaced[known] = new,
+            Some(_) => {}
+            None if self.replaced.len() < MAX_PROMOTED => self.replaced.push(new),
+            None => {}
+        }
+    }
+
+    pub fn replacements(&self) -> &[Replacement] {
+        &self.replaced
+    }
+
+    pub fn server_of(&self, node: &str) -> Option<u16> {
+        self.promoted.iter().find(|(_, promoted)| **promoted == *node).map(|(server, _)| *server)
+    }
+
+    pub fn note_given_up(&mut self, key: &[u8], token: &[u8]) {
+        self.lost.retain(|lost| *lost.key != *key || *lost.hold.token != *token);
+    }
+
+    /// Whether no other hold was told of beside this one.
+    fn is_first_double(&mut self, hold: &Hold) -> bool {
+        let name = (hold.acquired.server, hold.acquired.seq);
+        if self.doubled.contains(&name) {
+            return false;
+        }
+        if self.doubled.len() >= MAX_LOST {
+            self.doubled.pop_front();
+        }
+        self.doubled.push_back(name);
+        true
+    }
+
     pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {
-        let server = self.promoted.iter().find(|(_, node)| *node == lost.successor).map(|(server, _)| *server);
+        let server = self.server_of(&lost.successor);
         if self.lost.len() >= MAX_LOST {
             self.lost.pop_front();
         }
@@ -99,43 +159,104 @@ pub fn observe_others(
     redlock: &GlobalRedlockState,
     event: &LockEvent<'_>,
 ) {
+    if let LockEvent::GivenByTwo { .. } = event {
+        return given_by_two(context, state, redlock, event);
+    }
     if state.lost.is_empty() || context.lock.shape == LockShape::Semaphore {
         return;
     }
     match event {
         LockEvent::Acquired { .. } | LockEvent::GivenElsewhere => given_again(context, state, redlock),
         // It is told that its lock is gone, or gives it up.
-        LockEvent::NotOwned { token: Some(token), .. } => {
-            let key = &context.lock.id.key;
-            state.lost.retain(|lost| lost.key != *key || *lost.hold.token != **token);
+        LockEvent::NotOwned { token: Some(token), .. } => state.note_given_up(&context.lock.id.key, token),
+        LockEvent::Deleted { hold: Some(hold), is_release: true, .. } => {
+            let hold = &context.lock.holds[*hold];
+            state.note_given_up(&context.lock.id.key, &hold.token);
         }
         _ => {}
     }
 }
 
+/// A master that was replaced while it was cut off has given a lock, and the one in its place has given it, too.
+fn given_by_two(
+    context: &mut RuleContext<'_>,
+    state: &mut GlobalFailoverState,
+    redlock: &GlobalRedlockState,
+    event: &LockEvent<'_>,
+) {
+    let LockEvent::GivenByTwo { old, new, reasons, replaced, successor } = *event else { return };
+    let key = &context.lock.id.key;
+    // Of a lock on several servers, one may be in two parts.
+    let is_one_of_many = || redlock.is_wide(key, &old.token) || redlock.is_wide(key, &new.token);
+    let is_one_program = new.client.same_program(&old.client) == SameProgram::Yes;
+    if !old.is_certain || !new.is_certain || is_one_program || is_one_of_many() || !state.is_first_double(old) {
+        return;
+    }
+    let (one, two) = (old.client.display_name(), new.client.display_name());
+    let did = if old.acquired.seq > replaced.seq { "gave it to" } else { "extended it for" };
+    let sentence = format!(
+        "{one} and {two} both held {}: the master that {did} {one} was cut off, and did not know that {successor} had taken \
+         its place",
+        quoted(context.lock)
+    );
+    let mut evidence = vec![acquisition(old), acquisition(new)];
+    evidence.extend(old.extended.as_ref().map(|extended| extended.shows("extended it, where it was master no more")));
+    evidence.push(replaced.shows("was replaced while it was cut off, and went on"));
+    context.note_reasons(reasons);
+    note_double(context, old, new);
+    context.report(FindingDraft { code: Code::SplitBrainHolder, severity: None, sentence, evidence, culprit: 0 });
+}
+
+/// One server would have refused the second one.
+fn note_double(context: &mut RuleContext<'_>, one: &Hold, other: &Hold) {
+    let is_owned = *other.token != *one.token && is_unique_token(&other.token);
+    context.note_reason(if is_owned { LockReason::Contended } else { LockReason::Alike });
+}
+
 /// The node in a master's place gives a lock, or has given it, that the master had given, too.
 fn given_again(context: &mut RuleContext<'_>, state: &mut GlobalFailoverState, redlock: &GlobalRedlockState) {
     let Some(other) = context.lock.holds.last().filter(|hold| hold.status == HoldStatus::Held).cloned() else { return };
-    let Some(LostHold { hold, reasons, successor, source, .. }) = state.take_lost(context) else { return };
+    let Some(lost) = state.take_lost(context) else { return };
+    let LostHold { hold, reasons, successor, source, .. } = &lost;
     let is_over = hold.is_over(context.source.at, context.source.real);
     // Of a lock on several servers, one may lose it.
     let is_one_of_many = || redlock.is_wide(&context.lock.id.key, &hold.token);
     if is_over || !hold.is_certain || other.client.same_program(&hold.client) == SameProgram::Yes || is_one_of_many() {
         return;
     }
+    state.is_first_double(hold);
     let (one, two) = (hold.client.display_name(), other.client.display_name());
     let sentence = format!(
-        "{one} and {two} both held {}: {successor} took the place of the node that had given it to {one}, and had not got that",
-        quoted(context.lock)
+        "{one} and {two} both held {}: {successor} took the place of the node that had given it to {one}, and had not got \
+         that{}",
+        quoted(context.lock),
+        what_wait_told(&lost)
     );
-    let mut evidence = vec![acquisition(&hold)];
-    evidence.push(source.shows("was lost in the failover"));
-    evidence.push(acquisition(&other));
-    context.note_reasons(reasons);
-    // One server would have refused the second one.
-    let is_owned = *other.token != *hold.token && is_unique_token(&other.token);
-    context.note_reason(if is_owned { LockReason::Contended } else { LockReason::Alike });
+    let mut evidence = vec![acquisition(hold), acquisition(&other)];
+    evidence.push(source.shows("lost it in the failover"));
+    let short = hold.short_wait.as_deref();
+    evidence.extend(short.map(told));
+    let wait = hold.acknowledged.as_ref().filter(|_| short.is_none() && acknowledged(hold));
+    evidence.extend(wait.map(|wait| wait.shows("was told that a replica has it")));
+    context.note_reasons(*reasons);
+    note_double(context, hold, &other);
     context.report(FindingDraft { code: Code::LostInFailover, severity: None, sentence, evidence, culprit: 0 });
+}
+
+/// What WAIT had told the client whose lock is lost, and who had answered it.
+fn what_wait_told(lost: &LostHold) -> String {
+    let LostHold { hold, successor, had_by, .. } = lost;
+    let others: Vec<&str> = had_by.iter().filter(|name| *name != successor).map(|name| &**name).collect();
+    let others = others.join(" and ");
+    match &hold.short_wait {
+        Some(short) => format!("; WAIT had answered that {}", answer(short)),
+        None if !acknowledged(hold) => String::new(),
+        None if had_by.contains(successor) => {
+            "; it had answered WAIT, and lost what it had before it was promoted".to_owned()
+        }
+        None if others.is_empty() => "; it was not the one that had answered WAIT".to_owned(),
+        None => format!("; WAIT had been answered by {others}, which was not promoted"),
+    }
 }
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut FailoverState, event: &LockEvent<'_>) {
@@ -238,8 +359,7 @@ fn proof(hold: &Hold, failover: &Failover) -> Vec<Evidence> {
 
 /// Whether WAIT has told the holder that a replica has the lock as it is.
 fn acknowledged(hold: &Hold) -> bool {
-    let written = hold.extended.as_ref().unwrap_or(&hold.acquired).place;
-    hold.acknowledged.as_ref().is_some_and(|wait| wait.place > written)
+    hold.acknowledged.as_ref().is_some_and(|wait| wait.place > hold.last_given().place)
 }
 
 /// Nothing has shown whether the lock outlived the failover.

@@ -5,6 +5,7 @@
 //! beyond one), a section with an example in `docs/findings.md`, and a pair of stories in `tests/audit`. The compiler
 //! names the places that match on a code; the tests name a code without a section or a story.
 
+mod acknowledgement;
 mod clocks;
 mod dispatch;
 mod ending;
@@ -22,7 +23,7 @@ mod waiting;
 mod wording;
 
 pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
-pub use failover::LostHold;
+pub use failover::{LostHold, Replacement};
 pub use redlock::AttemptName;
 pub use tokens::{class_of, is_count, is_trivial, is_unique_token, may_be_owner};
 

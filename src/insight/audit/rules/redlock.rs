@@ -29,6 +29,8 @@ pub struct GlobalRedlockState {
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
+    /// The servers that took the place of another one, and that one: they are one server for a lock over several.
+    successors: SmallVec<[(u16, u16); 2]>,
     /// What clients wrote while they had a key on some server, by its hash.
     worked: HashMap<Arc<[u8]>, Worked, FixedState>,
     /// The keys that were asked for, by their hashes, with commands that never ran.
@@ -89,6 +91,8 @@ struct Written {
 #[derive(Clone)]
 struct Part {
     client: ClientIdentity,
+    /// The server, or the first one in whose place it is.
+    place: u16,
     db: u32,
     /// The command that asked for the lock.
     asked: Arc<JournalRef>,
@@ -141,9 +145,9 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
         LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } | LockEvent::Evicted { hold } => {
             // The lock is gone, or its holder cannot reach it any more.
             let token = context.lock.holds[hold].token.clone();
-            let (server, db) = (context.lock.id.server, context.lock.id.db);
+            let (place, db) = (state.place_of(context.lock.id.server), context.lock.id.db);
             with(context, state, &token, |attempt| {
-                attempt.parts.iter_mut().filter(|part| part.is_at(server, db)).for_each(|part| part.is_over = true);
+                attempt.parts.iter_mut().filter(|part| part.is_at(place, db)).for_each(|part| part.is_over = true);
             });
         }
         LockEvent::Doubted => {
@@ -161,8 +165,8 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
 }
 
 impl Part {
-    fn is_at(&self, server: u16, db: u32) -> bool {
-        self.client.server == server && self.db == db
+    fn is_at(&self, place: u16, db: u32) -> bool {
+        self.place == place && self.db == db
     }
 }
 
@@ -175,7 +179,7 @@ impl Attempt {
     fn answers(&self) -> (usize, usize) {
         let servers = |gave: bool| {
             let mut servers: Vec<u16> =
-                self.parts.iter().filter(|part| part.gave || !gave).map(|part| part.client.server).collect();
+                self.parts.iter().filter(|part| part.gave || !gave).map(|part| part.place).collect();
             servers.sort_unstable();
             servers.dedup();
             servers.len()
@@ -207,7 +211,7 @@ fn with(
 /// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
     let Some(actor) = context.actor.filter(|_| is_unique_token(token)) else { return };
-    let (server, db, key) = (context.lock.id.server, context.lock.id.db, context.lock.id.key.clone());
+    let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, context.lock.id.key.clone());
     let (source, work) = (context.source.clone(), context.work_of(actor));
     state.make_room();
     state.begun += 1;
@@ -216,10 +220,11 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
     if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
         *attempt = Attempt::new(state.begun);
     }
-    let beside = attempt.parts.iter().find(|part| part.client.server == server && part.db != db && part.gave);
+    let beside = attempt.parts.iter().find(|part| part.place == place && part.db != db && part.gave);
     let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
     let part = Part {
         client: actor.clone(),
+        place,
         db,
         asked: source,
         gave: gave.is_some(),
@@ -228,7 +233,7 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
         is_over: false,
         work,
     };
-    match attempt.parts.iter().position(|part| part.is_at(server, db)) {
+    match attempt.parts.iter().position(|part| part.is_at(place, db)) {
         Some(known) => {
             let known = &mut attempt.parts[known];
             // A refusal after a grant with the same token takes nothing away.
@@ -239,8 +244,8 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
         None if attempt.parts.len() < MAX_PARTS => attempt.parts.push(part),
         None => {}
     }
-    let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.client.server).collect();
-    let is_wide = servers.iter().any(|other| *other != server);
+    let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.place).collect();
+    let is_wide = servers.iter().any(|other| *other != place);
     if is_wide && (state.asked.len() < MAX_KEYS || state.asked.contains_key(&key)) {
         let known = state.asked.entry(key).or_default();
         for server in servers {
@@ -261,6 +266,22 @@ impl GlobalRedlockState {
     /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.clocks.push((server, ahead));
+    }
+
+    /// Notes that a server is master in another one's place.
+    pub fn note_successor(&mut self, server: u16, of: u16) {
+        /// How many are remembered.
+        const MAX_SUCCESSORS: usize = 64;
+        let place = self.place_of(of);
+        let is_known = server == place || self.successors.iter().any(|(known, _)| *known == server);
+        if !is_known && self.successors.len() < MAX_SUCCESSORS {
+            self.successors.push((server, place));
+        }
+    }
+
+    /// The server, or the first one in whose place it is.
+    fn place_of(&self, server: u16) -> u16 {
+        self.successors.iter().find(|(known, _)| *known == server).map_or(server, |(_, place)| *place)
     }
 
     /// Notes a command that asked for a key and never ran.
@@ -331,7 +352,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
     stopped_early(context, state, token);
     worked_with_few(context, state, token);
     let source = context.source.clone();
-    let (server, db) = (context.lock.id.server, context.lock.id.db);
+    let (place, db) = (state.place_of(context.lock.id.server), context.lock.id.db);
     if let Some((attempt, _)) = wide_attempt(context, state, token)
         && attempt.used.is_none()
         && attempt.parts.iter().all(|part| part.released.is_none())
@@ -341,7 +362,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
         judge_use(context, state, token);
     }
     with(context, state, token, |attempt| {
-        for part in attempt.parts.iter_mut().filter(|part| part.is_at(server, db)) {
+        for part in attempt.parts.iter_mut().filter(|part| part.is_at(place, db)) {
             (part.released, part.is_over) = (Some(source.clone()), true);
         }
     });
@@ -351,16 +372,16 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
 /// A client releases the lock on a server that it never asked for it: it stopped at the first servers that gave it, which are
 /// no majority. Whoever does not get a majority asks all of them.
 fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
-    let (server, db, key) = (context.lock.id.server, context.lock.id.db, &context.lock.id.key);
+    let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, &context.lock.id.key);
     let Some(attempt) = state.attempts.get(&name(key, token)) else { return };
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
-    let was_asked = attempt.parts.iter().any(|part| part.is_at(server, db));
+    let was_asked = attempt.parts.iter().any(|part| part.is_at(place, db));
     if was_asked || attempt.is_reported || !last.gave || state.unanswered.contains(&hash_of(key)) {
         return;
     }
-    let mut servers: Vec<u16> = attempt.parts.iter().map(|part| part.client.server).collect();
+    let mut servers: Vec<u16> = attempt.parts.iter().map(|part| part.place).collect();
     servers.extend(state.asked.get(key).into_iter().flatten());
-    servers.push(server);
+    servers.push(place);
     servers.sort_unstable();
     servers.dedup();
     let (_, gave) = attempt.answers();
@@ -475,8 +496,9 @@ fn elapsed(state: &GlobalRedlockState, first: &JournalRef, last: &JournalRef) ->
 /// The lock of an attempt ends on one server without a release.
 fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], until: &str) {
     let (server, db) = (context.lock.id.server, context.lock.id.db);
+    let place = state.place_of(server);
     let Some((attempt, servers)) = wide_attempt(context, state, token) else { return };
-    let own = attempt.parts.iter().find(|part| part.is_at(server, db) && part.gave && !part.is_over);
+    let own = attempt.parts.iter().find(|part| part.is_at(place, db) && part.gave && !part.is_over);
     let (asked, gave) = attempt.answers();
     if let Some(own) = own
         && asked >= 2
@@ -496,7 +518,7 @@ fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[
         context.report(FindingDraft { code: Code::NotReleasedEverywhere, severity: None, sentence, evidence, culprit });
     }
     with(context, state, token, |attempt| {
-        attempt.parts.iter_mut().filter(|part| part.is_at(server, db)).for_each(|part| part.is_over = true);
+        attempt.parts.iter_mut().filter(|part| part.is_at(place, db)).for_each(|part| part.is_over = true);
     });
 }
 

@@ -141,6 +141,7 @@ function draw() {
     else if (row.type === 'value') drawValues(row, y);
     else if (row.type === 'band') drawBands(row, y);
     else if (row.type === 'lane') drawLane(row, y);
+    else if (row.type === 'instance') drawInstance(row, y);
   }
   drawSteps(yOf);
   words.forEach((write) => write());
@@ -200,6 +201,66 @@ function drawWide() {
     const isStart = ['started', 'promoted'].includes(moments[wide[at]].event);
     stroke([[x, RULER], [x, size.height]], paint.late, isStart ? 3 : 1.5, isStart ? [12, 3] : [5, 4]);
     hits.push({ x, y: RULER + 8, reach: 8, moment: wide[at] });
+  }
+}
+
+// How an instance is drawn, and what is said in its bar: as much as there is room for.
+const lookOf = (part) => ({
+  master: [paint.held, paint.held, [], paint['held-ink']], unaware: [hatches.lost, paint.lost, [], paint.ink],
+  replica: [null, paint.faint, [], paint.faint], held: [hatches.waiting, paint.wait, [2, 3], paint.ink],
+  late: [hatches.waiting, paint.wait, [6, 3], paint.ink], cut: [null, paint.late, [4, 4], paint.ink],
+}[part]);
+const tellPart = ({ part, lag }) => ({
+  master: ['master'], unaware: ['cut off: goes on as master, and does not know', 'does not know, goes on', 'goes on'],
+  replica: ['replica: gets each write at once', 'replica'], held: ['replica: link held, gets nothing', 'link held'],
+  late: [`replica: gets writes ${lag} late`, `${lag} late`, 'late'], cut: ['replica: cut off, gets nothing', 'cut off'],
+}[part]);
+
+// What an instance was: master, or a replica that got everything, late, or nothing; and the writes that never reached it.
+function drawInstance(row, y) {
+  const { spans, losses } = row.instance;
+  const middle = y + STAY / 2;
+  const crosses = losses.map(({ written }) => across(positionOf(written)));
+  spans.forEach((span, at) => {
+    const from = span.since === null ? -5 : across(positionOf(span.since));
+    const until = at + 1 < spans.length ? across(positionOf(spans[at + 1].since)) : size.width + 8;
+    if (until < size.gutter || from > size.width) return;
+    const [fill, edge, dash, ink] = lookOf(span.part);
+    part(from, until, y + 2, STAY - 3, fill, edge, dash, [], ink);
+    // The words stand beside the crosses.
+    const [left, right] = [Math.max(from, size.gutter), Math.min(until, size.width)];
+    const edges = [left, ...crosses.filter((x) => x > left && x < right).flatMap((x) => [x - 9, x + 9]), right];
+    pen.font = BOLD;
+    const spots = tellPart(span).flatMap((text) => edges.flatMap((edge, number) => (number % 2 === 0
+      && pen.measureText(text).width + 10 <= edges[number + 1] - edge ? [[text, edge + 6]] : [])));
+    if (spots.length) {
+      const [text, x] = spots[0];
+      if (fill && ink === paint.ink) {
+        pen.fillStyle = paint.paper;
+        pen.fillRect(x - 3, y + 5, pen.measureText(text).width + 6, STAY - 9);
+      }
+      label(text, x, middle + 0.5, ink, BOLD);
+    }
+    if (span.since !== null) hits.push({ x: from, y: middle, reach: 9, moment: span.since });
+  });
+  let free = -Infinity;
+  for (const { written, told, key } of losses) {
+    const x = Math.round(across(positionOf(written))) + 0.5;
+    if (x < size.gutter || x > size.width) continue;
+    const master = rows.find(({ type, instance }) => type === 'instance' && instance.server === moments[written].server);
+    const start = master ? y + master.y + (master.above ?? 0) - row.y - (row.above ?? 0) + STAY / 2 : middle;
+    stroke([[x, start], [x, middle]], paint.error, 1.5, [3, 3]);
+    pen.fillStyle = paint.paper;
+    pen.fillRect(x - 7, middle - 7, 14, 14);
+    for (const way of [-1, 1]) stroke([[x - 5, middle - 5 * way], [x + 5, middle + 5 * way]], paint.error, 2.5);
+    drawn.marks += 1;
+    hits.push({ x, y: middle, reach: 9, moment: told });
+    const left = Math.max(x - 5, free, size.gutter + 3);
+    const words = withoutTokens(moments[written].line.split(' '));
+    const text = fitting([`never got ${words}`, `never got ${key}`, 'lost'], size.width - left - 4, SMALL);
+    if (!text || left > x + 60) continue;
+    label(text, left, y + STAY + 7, paint.error, SMALL);
+    free = labels.at(-1).right + 8;
   }
 }
 

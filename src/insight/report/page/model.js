@@ -1,7 +1,7 @@
 // What is shown: the moments that the filters let through, their places on the axes, and the rows.
 
 const data = JSON.parse(document.getElementById('data').textContent);
-const { clients, locks, moments, stretches, stays, findings, codes } = data;
+const { clients, locks, moments, stretches, stays, findings, codes, instances } = data;
 const [ORDER, CLOCK, REAL] = [0, 1, 2];
 const SYMBOLS = { error: '\u2716', warning: '!', note: 'i' };
 const KINDS = {
@@ -30,12 +30,14 @@ const proofs = moments.map(() => null);
 // What has happened to everybody, for the ruler and in a sentence.
 const briefEvent = ({ event, line, node }) => ({
   clock: `clock ${line}`, started: `server starts, ${line || 'again'}`, evicted: `evicts ${line}`, missing: `missing: ${line}`,
-  promoted: `${node} is master`, topology: `${node}: ${line}`, mark: line,
+  promoted: `${node} is master`, link: `link ${line}`, replaced: line, lost: `lost: ${line}`, topology: `${node}: ${line}`, mark: line,
 }[event]);
 const toldEvent = ({ event, line, node }) => ({
   clock: `The clock was moved: ${line}`, started: `The server started again, ${line}`, evicted: `The server evicted ${line}`,
   missing: `Missing in the journal: ${line}`, promoted: `${node} is master now${line ? `, in place of ${line}` : ''}`,
-  topology: `Node ${node}: ${line}`, mark: `Mark: ${line}`,
+  topology: `Node ${node}: ${line}`, mark: `Mark: ${line}`, link: `The link to ${node} from here on: ${line}`,
+  replaced: line === 'cut off' ? `${node} is master now in place of this server, which is cut off and goes on` : `This server follows ${node} from here on`,
+  lost: `${node} is master now, and never got this change of ${line}`,
 }[event]);
 // The findings that are described: the first of each mistake that was made several times.
 const firsts = findings.map((_, number) => number).filter((number) => findings[number].first === number);
@@ -189,7 +191,8 @@ function arrange() {
     if (!kept[at]) continue;
     keptCount += 1;
     const { client, event } = moments[at];
-    if (event && event !== 'closed') wide.push(at);
+    // What concerns one instance stands in its row.
+    if (event && !['closed', 'link', 'replaced', 'lost'].includes(event)) wide.push(at);
     if (client === undefined) continue;
     mine[client].push(at);
     if (!event) {
@@ -287,6 +290,20 @@ function lay(chosen) {
     head.overlaps = found.some((number) => findings[number].code === 'two-holders') ? overlaps(bands.get(lock)) : [];
     add({ type: 'gap', height: 9 });
   };
+  // Which instance was master when, and what reached the others.
+  const addInstances = () => {
+    add({ type: 'title', text: 'Who was master, and what reached the replicas', height: HEAD });
+    for (const instance of instances) {
+      const names = wrapped(instance.server ? `server ${instance.server}` : 'replica', BOLD, roomForNames());
+      const places = wrapped(instance.name, TEXT, roomForNames());
+      const tall = (names.length + places.length) * LINE + 8;
+      const above = isNarrow ? tall : 0;
+      const marks = STAY + WORDS + 6;
+      add({ type: 'instance', instance, names, places, above, height: isNarrow ? above + marks : Math.max(marks, tall) });
+    }
+    add({ type: 'gap', height: 9 });
+  };
+  if (instances.length) addInstances();
   // Data is no lock: nobody holds it, but it has values.
   const datas = state.lock < 0 && !state.search ? [...captions.keys()].filter((key) => typeof key === 'string') : [];
   const addData = (key) => {

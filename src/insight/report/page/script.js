@@ -577,6 +577,12 @@ function drawLegend() {
     [shownStays, 30, key(''), "the lock's key, and who set it; beside it the lock is free"],
     [stays.some(({ end }) => end === 'expired'), 30, key('expired'), 'the key expires'],
     [stays.some(({ end }) => ['deleted', 'flushed', 'evicted'].includes(end)), 30, key('deleted'), 'a command deletes it'],
+    [stays.some(({ end }) => end === 'lost'), 30, key('deleted'), 'the server forgets it, because it follows another one'],
+  ]], ['Who was master', [
+    ...[['master', 'master'], ['replica', 'replica that gets each write at once'], ['held', 'nothing reaches it: its link is held'],
+      ['late', 'all reaches it late'], ['cut', 'cut off: nothing reaches it'], ['unaware', 'was replaced, goes on as master, and does not know']]
+      .map(([name, text]) => [instances.some(({ spans }) => spans.some((span) => span.part === name)), 30, bar(...lookOf(name).slice(0, 3)), text]),
+    [instances.some(({ losses }) => losses.length), 20, line(() => { for (const way of [-1, 1]) stroke([[5, 8 - 5 * way], [15, 8 + 5 * way]], paint.error, 2.5); }), 'a write that it never got, and lost for all when it was promoted'],
   ]], ['What each client believes', [
     [of(({ kind }) => kind === 'held'), 30, bar(paint.held, paint.held, []), 'holds the lock'],
     [of(({ lost, kind }) => lost && kind !== 'waiting'), 30, bar(hatches.lost, paint.lost, []), 'believes that it holds it, and does not'],
