@@ -86,6 +86,7 @@ impl GlobalRuleState {
 
     /// Notes that a node is master now; `server` is the one whose journal says so.
     pub fn note_promotion(&mut self, server: u16, node: &str) {
+        self.redlock.note_promotion(server);
         self.failover.note_promotion(server, node);
     }
 

@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::redlock::GlobalRedlockState;
-use super::tokens::is_unique_token;
+use super::redlock::{GlobalRedlockState, is_of_attempt};
 use super::wording::{acquisition, quoted, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::{Code, Severity};
@@ -133,7 +132,7 @@ fn given_again(context: &mut RuleContext<'_>, state: &mut GlobalFailoverState, r
     evidence.push(acquisition(&other));
     context.note_reasons(reasons);
     // One server would have refused the second one.
-    let is_owned = *other.token != *hold.token && is_unique_token(&other.token);
+    let is_owned = *other.token != *hold.token && is_of_attempt(&other.token);
     context.note_reason(if is_owned { LockReason::Contended } else { LockReason::Alike });
     context.report(FindingDraft { code: Code::LostInFailover, severity: None, sentence, evidence, culprit: 0 });
 }

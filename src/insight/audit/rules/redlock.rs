@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -27,6 +28,10 @@ pub struct GlobalRedlockState {
     attempts: HashMap<AttemptName, Attempt, FixedState>,
     /// The servers that clients ask for a key.
     asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
+    /// The servers that some client has asked for some lock.
+    serving: HashSet<u16, FixedState>,
+    /// The servers that have taken the places of others, and that nobody had asked before.
+    newcomers: HashSet<u16, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
     /// What clients wrote while they had a key on some server, by its hash.
@@ -48,6 +53,23 @@ fn name(key: &[u8], token: &[u8]) -> AttemptName {
 
 fn hash_of(key: &[u8]) -> u64 {
     FixedState::default().hash_one(key)
+}
+
+/// Whether a value may be the token of an attempt: it is most probably unique. Some libraries take random bytes as they are.
+pub fn is_of_attempt(token: &[u8]) -> bool {
+    is_unique_token(token) || is_random_bytes(token)
+}
+
+/// Whether these are random bytes, and no text or data: hardly one of them comes twice.
+fn is_random_bytes(token: &[u8]) -> bool {
+    const LENGTHS: RangeInclusive<usize> = 16..=64;
+    if !LENGTHS.contains(&token.len()) || std::str::from_utf8(token).is_ok() {
+        return false;
+    }
+    let mut different = SmallVec::<[u8; 64]>::from_slice(token);
+    different.sort_unstable();
+    different.dedup();
+    different.len() * 4 >= token.len() * 3
 }
 
 /// How many attempts, keys, and parts of one attempt are remembered.
@@ -108,7 +130,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
     }
     match *event {
         LockEvent::Acquired { .. } => {
-            let Some(hold) = context.lock.holds.last().filter(|hold| is_unique_token(&hold.token)) else { return };
+            let Some(hold) = context.lock.holds.last().filter(|hold| is_of_attempt(&hold.token)) else { return };
             let token = hold.token.clone();
             let lives = hold.deadline.map(|deadline| deadline - context.source.at.div_euclid(1000));
             asked(context, state, &token, Some(lives));
@@ -206,11 +228,12 @@ fn with(
 
 /// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
-    let Some(actor) = context.actor.filter(|_| is_unique_token(token)) else { return };
+    let Some(actor) = context.actor.filter(|_| is_of_attempt(token)) else { return };
     let (server, db, key) = (context.lock.id.server, context.lock.id.db, context.lock.id.key.clone());
     let (source, work) = (context.source.clone(), context.work_of(actor));
     state.make_room();
     state.begun += 1;
+    state.serving.insert(server);
     let attempt = state.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(state.begun));
     // The same value much later is a constant, not the same attempt.
     if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
@@ -261,6 +284,22 @@ impl GlobalRedlockState {
     /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.clocks.push((server, ahead));
+    }
+
+    /// Notes that a node is master now. `server` is the one whose journal says so.
+    pub fn note_promotion(&mut self, server: u16) {
+        // A master that takes its place back has been asked before, and so has redouble in front of a deployment.
+        if !self.serving.contains(&server) {
+            self.newcomers.insert(server);
+        }
+    }
+
+    /// How many servers these are, if one that has taken another's place counts as that one.
+    fn places(&self, servers: impl IntoIterator<Item = u16>) -> usize {
+        let servers: HashSet<u16> = servers.into_iter().collect();
+        let new = servers.iter().filter(|server| self.newcomers.contains(server)).count();
+        // Those whose places were taken are usually among the others.
+        new.max(servers.len() - new)
     }
 
     /// Notes a command that asked for a key and never ran.
@@ -323,7 +362,7 @@ impl GlobalRedlockState {
 fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
     let servers = state.asked.get(&context.lock.id.key)?;
     let attempt = state.attempts.get(&name(&context.lock.id.key, token))?;
-    Some((attempt.clone(), servers.len()))
+    Some((attempt.clone(), state.places(servers.iter().copied())))
 }
 
 /// A client releases the lock on one server, or tries to.
@@ -355,19 +394,17 @@ fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, 
     let Some(attempt) = state.attempts.get(&name(key, token)) else { return };
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
     let was_asked = attempt.parts.iter().any(|part| part.is_at(server, db));
+    // The client follows a failover to the server in the place of the one that gave the lock.
+    let was_asked = was_asked || state.newcomers.contains(&server);
     if was_asked || attempt.is_reported || !last.gave || state.unanswered.contains(&hash_of(key)) {
         return;
     }
-    let mut servers: Vec<u16> = attempt.parts.iter().map(|part| part.client.server).collect();
-    servers.extend(state.asked.get(key).into_iter().flatten());
-    servers.push(server);
-    servers.sort_unstable();
-    servers.dedup();
+    let known = state.asked.get(key).into_iter().flatten().copied();
+    let servers = state.places(attempt.parts.iter().map(|part| part.client.server).chain(known).chain([server]));
     let (_, gave) = attempt.answers();
-    if gave * 2 > servers.len() || context.source.real - last.asked.real > LONGEST {
+    if gave * 2 > servers || context.source.real - last.asked.real > LONGEST {
         return;
     }
-    let servers = servers.len();
     let (client, culprit) = (last.client.display_name(), last.client.id);
     let sentence = format!(
         "{client} used `{}`, which {gave} of at least {servers} servers had given it: it asked no more of them",
@@ -522,7 +559,7 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
 fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
     let Some(actor) = context.actor else { return };
     let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
-    if !is_unique_token(value) {
+    if !is_of_attempt(value) {
         return;
     }
     let soon = context.source.real - holder.acquired.earliest < AT_ONCE;
