@@ -69,8 +69,11 @@ fn main() -> ExitCode {
     exit_code("locks", Options::of_process("locks", "--library").and_then(run_options))
 }
 
+/// Plays the table of a page. Returns whether the page says what happens.
+type Play = fn() -> Result<bool, String>;
+
 /// The pages whose tables are played, by the names that `--library` knows them by.
-const PAGES: [(&str, fn() -> Result<bool, String>); 2] =
+const PAGES: [(&str, Play); 2] =
     [("lost-replies", lost_replies::page_is_right), ("lost-locks", lost_locks::page_is_right)];
 
 fn run_options(options: Options) -> Result<bool, String> {
