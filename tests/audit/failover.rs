@@ -382,3 +382,73 @@ fn a_lock_on_three_masters_of_which_one_loses_it_is_not_lost() {
     ";
     assert!(found(Code::LostInFailover, story).is_none());
 }
+
+#[test]
+fn a_lock_on_three_masters_is_not_lost_either_if_its_token_is_random_bytes() {
+    let story = "
+        replicas
+        hold
+        A: SET lock raw:{a} NX PX 10000
+        A@3: SET lock raw:{a} NX PX 10000
+        A@4: SET lock raw:{a} NX PX 10000
+        promote
+        B@2: SET lock raw:{b} NX PX 10000
+        B@3: SET lock raw:{b} NX PX 10000
+        B@4: SET lock raw:{b} NX PX 10000
+    ";
+    assert!(found(Code::LostInFailover, story).is_none());
+    let one = story.lines().filter(|line| !line.contains("@3") && !line.contains("@4")).collect::<Vec<_>>().join("\n");
+    assert!(found(Code::LostInFailover, &format!("locks lock\n{one}")).is_some());
+}
+
+#[test]
+fn a_holder_that_follows_a_failover_and_releases_at_the_new_master_is_not_blamed() {
+    let kept = "
+        replicas
+        A: SET lock {a} NX PX 10000
+        B: SET lock {b} NX PX 10000
+        promote
+        A@2: RELEASE lock {a}
+        B@2: SET lock {b} NX PX 10000
+        B@2: RELEASE lock {b}
+    ";
+    assert!(found(Code::NoQuorum, kept).is_none());
+    let lost = "
+        replicas
+        hold
+        A: SET lock {a} NX PX 10000
+        promote
+        B@2: SET lock {b} NX PX 10000
+        A@2: EXTEND lock {a} 10000
+        A@2: RELEASE lock {a}
+        B@2: RELEASE lock {b}
+    ";
+    assert!(found(Code::LostInFailover, lost).is_some());
+    assert!(found(Code::NoQuorum, lost).is_none());
+}
+
+#[test]
+fn a_majority_of_three_masters_stays_one_when_a_replica_takes_the_place_of_one() {
+    let story = "
+        replicas
+        A: SET lock {a} NX PX 10000
+        A@3: SET lock {a} NX PX 10000
+        A@4: SET lock {a} NX PX 10000
+        A: RELEASE lock {a}
+        A@3: RELEASE lock {a}
+        A@4: RELEASE lock {a}
+        C@4: SET lock {c} NX PX 10000
+        promote
+        B@2: SET lock {b} NX PX 10000
+        B@3: SET lock {b} NX PX 10000
+        B@4: SET lock {b} NX PX 10000
+        +2s
+        B@2: SET data 1
+        B@2: RELEASE lock {b}
+        B@3: RELEASE lock {b}
+        C@4: RELEASE lock {c}
+    ";
+    assert!(found(Code::NoQuorum, story).is_none());
+    let minority = story.replace("promote\n", "C@3: SET lock {c} NX PX 10000\n promote\n");
+    assert!(found(Code::NoQuorum, &minority).is_some());
+}

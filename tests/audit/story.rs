@@ -62,7 +62,7 @@ pub struct Played {
 ///
 /// `{s+10}`, `{ms+10}`, `{f+10}` stand for the time on the server's clock that many seconds later, in seconds,
 /// milliseconds, and seconds with a fraction; `{a}` and other small letters for 32 random-looking hexadecimal digits,
-/// which are the same each time; `\n` for a line's end.
+/// which are the same each time; `raw:{a}` for these as sixteen bytes; `\n` for a line's end.
 pub fn play(story: &str) -> Played {
     let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
     let profile = lines.next_if(|line| line.starts_with("profile "));
@@ -397,7 +397,8 @@ impl Stage {
                 Some(quoted) => quoted.split_once('"').expect("a closing quote"),
                 None => rest.split_once(' ').unwrap_or((rest, "")),
             };
-            words.push(filled(word, now).replace("\\n", "\n").into_bytes());
+            let word = filled(word, now).replace("\\n", "\n");
+            words.push(word.strip_prefix("raw:").map_or_else(|| word.clone().into_bytes(), bytes_of_hex));
             rest = behind.trim_start();
         }
         let script = match words[0].as_slice() {
@@ -511,6 +512,11 @@ fn filled(word: &str, now: i64) -> String {
         _ => return word.to_owned(),
     };
     format!("{before}{value}{}", filled(behind, now))
+}
+
+fn bytes_of_hex(digits: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
 }
 
 /// 32 hexadecimal digits that nobody could guess, if they were not made of a seed.

@@ -48,4 +48,5 @@ stories! {
     own_sentinels::ioredis_sees_no_difference_between_own_sentinels_and_real_ones,
     own_sentinels::node_redis_sees_no_difference_between_own_sentinels_and_real_ones,
     own_sentinels::redis_rs_sees_no_difference_between_own_sentinels_and_real_ones,
+    own_sentinels::redis_py_passes_the_same_of_its_own_tests_on_own_sentinels_as_on_real_ones,
 }

@@ -6,6 +6,7 @@
 //! cargo test --test locks                       the fast suites
 //! cargo test --test locks -- --all              all suites but those that only run when named
 //! cargo test --test locks -- --library pottery  one suite; `examples` are all programs of `examples`
+//! cargo test --test locks -- --library lost-locks  the table of a page: what libraries do when a failover loses a lock
 //! cargo test --test locks -- --side upstream    only redouble in front of redis-server; --side redouble: only redouble
 //! cargo test --test locks -- --real PROGRAM     another real server in place of redis-server, such as valkey-server
 //! cargo test --test locks -- --server NAME=COMMAND  another server in place of redouble
@@ -21,6 +22,7 @@ mod support;
 mod examples;
 mod findings;
 mod install;
+mod lost_locks;
 mod lost_replies;
 mod packages;
 mod run;
@@ -67,15 +69,31 @@ fn main() -> ExitCode {
     exit_code("locks", Options::of_process("locks", "--library").and_then(run_options))
 }
 
+/// Plays the table of a page. Returns whether the page says what happens.
+type Play = fn() -> Result<bool, String>;
+
+/// The pages whose tables are played, by the names that `--library` knows them by.
+const PAGES: [(&str, Play); 2] =
+    [("lost-replies", lost_replies::page_is_right), ("lost-locks", lost_locks::page_is_right)];
+
 fn run_options(options: Options) -> Result<bool, String> {
-    let is_well = compare(&wanted(&options)?, &options)?;
-    Ok(is_well & (!options.all || !options.named.is_empty() || lost_replies::page_is_right()?))
+    let suites = wanted(&options)?;
+    let is_named = |name: &str| options.named.iter().any(|named| named == name);
+    let is_wanted = |name: &str| if options.named.is_empty() { options.all } else { is_named(name) };
+    let pages: Vec<_> = PAGES.iter().filter(|(name, _)| is_wanted(name)).collect();
+    let mut is_well = suites.is_empty() && !pages.is_empty() || compare(&suites, &options)?;
+    for (name, is_right) in pages {
+        is_well &= is_right()?;
+        println!("the table of {name} was played");
+    }
+    Ok(is_well)
 }
 
 /// The suites that are wanted: those that are named, or those of which `cargo test` was given a part of the name.
 fn wanted(options: &Options) -> Result<Vec<&'static Suite>, String> {
     let suites = || SUITES.iter().chain(EXAMPLES);
-    let known: Vec<&str> = suites().map(|suite| suite.library).chain([examples::ALL]).collect();
+    let pages = PAGES.iter().map(|(name, _)| *name);
+    let known: Vec<&str> = suites().map(|suite| suite.library).chain([examples::ALL]).chain(pages).collect();
     if let Some(name) = options.named.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(unknown("suite", name, &known));
     }

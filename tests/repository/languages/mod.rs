@@ -1,5 +1,6 @@
 //! The powers in other languages: each example is a separate program that uses only a client library and `REDIS_URL`.
 
+mod failover;
 mod guide;
 #[path = "../../locks/packages.rs"]
 mod packages;

@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::acknowledgement::{answer, told};
-use super::redlock::GlobalRedlockState;
-use super::tokens::is_unique_token;
+use super::redlock::{GlobalRedlockState, is_of_attempt};
 use super::wording::{acquisition, quoted, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::{Code, Severity};
@@ -209,7 +208,7 @@ fn given_by_two(
 
 /// One server would have refused the second one.
 fn note_double(context: &mut RuleContext<'_>, one: &Hold, other: &Hold) {
-    let is_owned = *other.token != *one.token && is_unique_token(&other.token);
+    let is_owned = *other.token != *one.token && is_of_attempt(&other.token);
     context.note_reason(if is_owned { LockReason::Contended } else { LockReason::Alike });
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -50,6 +51,23 @@ fn name(key: &[u8], token: &[u8]) -> AttemptName {
 
 fn hash_of(key: &[u8]) -> u64 {
     FixedState::default().hash_one(key)
+}
+
+/// Whether a value may be the token of an attempt: it is most probably unique. Some libraries take random bytes as they are.
+pub fn is_of_attempt(token: &[u8]) -> bool {
+    is_unique_token(token) || is_random_bytes(token)
+}
+
+/// Whether these are random bytes, and no text or data: hardly one of them comes twice.
+fn is_random_bytes(token: &[u8]) -> bool {
+    const LENGTHS: RangeInclusive<usize> = 16..=64;
+    if !LENGTHS.contains(&token.len()) || std::str::from_utf8(token).is_ok() {
+        return false;
+    }
+    let mut different = SmallVec::<[u8; 64]>::from_slice(token);
+    different.sort_unstable();
+    different.dedup();
+    different.len() * 4 >= token.len() * 3
 }
 
 /// How many attempts, keys, and parts of one attempt are remembered.
@@ -112,7 +130,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
     }
     match *event {
         LockEvent::Acquired { .. } => {
-            let Some(hold) = context.lock.holds.last().filter(|hold| is_unique_token(&hold.token)) else { return };
+            let Some(hold) = context.lock.holds.last().filter(|hold| is_of_attempt(&hold.token)) else { return };
             let token = hold.token.clone();
             let lives = hold.deadline.map(|deadline| deadline - context.source.at.div_euclid(1000));
             asked(context, state, &token, Some(lives));
@@ -210,7 +228,7 @@ fn with(
 
 /// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
-    let Some(actor) = context.actor.filter(|_| is_unique_token(token)) else { return };
+    let Some(actor) = context.actor.filter(|_| is_of_attempt(token)) else { return };
     let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, context.lock.id.key.clone());
     let (source, work) = (context.source.clone(), context.work_of(actor));
     state.make_room();
@@ -544,7 +562,7 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
 fn one_server_refuses(context: &mut RuleContext<'_>, value: &[u8]) {
     let Some(actor) = context.actor else { return };
     let Some(holder) = context.lock.holder().filter(|hold| hold.is_certain && *hold.token == *value) else { return };
-    if !is_unique_token(value) {
+    if !is_of_attempt(value) {
         return;
     }
     let soon = context.source.real - holder.acquired.earliest < AT_ONCE;
