@@ -28,7 +28,7 @@ pub const MAX_BACKLOG: usize = 32 * BACKLOG;
 /// How many records of a server are read at once.
 const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
 /// For how many records the memory of their locks is fetched together.
-const FETCHED: usize = 16;
+const FETCHED: usize = 32;
 /// How many records must be new before the look-ahead begins anew without being asked.
 const PATIENCE: u64 = 256;
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
+use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
 use super::lock::{Lock, LockId};
@@ -12,6 +13,9 @@ use super::resting_lock::{LinePatterns, RestingLock, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
+
+/// The most keys whose locks are fetched together.
+pub const FETCHED: usize = 32;
 
 /// How many locks are awake before the first of them are put to rest.
 const MAX_AWAKE: usize = 4096;
@@ -348,21 +352,37 @@ impl LockTable {
     }
 
     /// Looks at the locks of some keys, so that the memory that their next commands need is fetched for all of them together.
+    ///
+    /// Each step reads for all keys what the step before it has led to. Reads that do not depend on each other are waited for
+    /// together.
     pub fn fetch_ahead<'k>(&self, server: u16, keys: impl Iterator<Item = (u32, &'k [u8])>) {
         /// So many locks are near enough in memory anyway.
         const FEW: usize = 1000;
         if self.count < FEW {
             return;
         }
-        let fetched = keys.filter_map(|(db, key)| {
-            let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
-            let KeptLock::Awake(tracked) = locks.get(key)? else { return None };
-            let lock = &tracked.lock;
+        type Looked<T> = ArrayVec<T, FETCHED>;
+        let database = |db: u32| self.databases.iter().find(|(number, _)| *number == (server, db)).map(|(_, all)| all);
+        let looks: Looked<(&Database, u64)> =
+            keys.take(FETCHED).filter_map(|(db, key)| Some((database(db)?, hash_of(key)))).collect();
+        let pages: Looked<(&Page, u64)> =
+            looks.iter().filter_map(|(all, hash)| Some((&all.pages[all.page(*hash)?], *hash))).collect();
+        let sizes: usize = pages.iter().map(|(page, _)| page.locks.len()).sum();
+        // Two entries are on one line of memory at least.
+        let hashes =
+            pages.iter().flat_map(|(page, _)| page.locks.iter().step_by(2)).fold(0, |all, (hash, _)| all ^ hash);
+        let awake: Looked<&TrackedLock> = pages
+            .iter()
+            .filter_map(|(page, hash)| page.locks.iter().find(|(known, _)| known == hash))
+            .filter_map(|(_, kept)| if let KeptLock::Awake(tracked) = kept { Some(&**tracked) } else { None })
+            .collect();
+        let fields: usize = awake.iter().map(|tracked| tracked.touch()).sum();
+        let parts = awake.iter().map(|TrackedLock { lock, .. }| {
             let hold = lock.holds.first().map_or(0, |hold| hold.acquired.seq);
             let waiter = lock.waiters.last().map_or(0, |waiter| waiter.attempts);
-            Some(hold ^ waiter ^ lock.times_taken)
+            hold ^ waiter ^ u64::from(lock.id.key.first().copied().unwrap_or(0))
         });
-        std::hint::black_box(fetched.fold(0, |all, one| all ^ one));
+        std::hint::black_box((sizes, hashes, fields, parts.fold(0, |all, one| all ^ one)));
     }
 
     /// Forgets the locks of a server.

@@ -25,6 +25,14 @@ impl TrackedLock {
     pub fn new(id: Arc<LockId>, number: u64) -> Self {
         Self { lock: Lock::new(id, number), links: ProgramLinks::default(), rules: RuleState::default() }
     }
+
+    /// Reads all around, so that its memory is fetched. What it returns means nothing.
+    pub fn touch(&self) -> usize {
+        let Self { lock, links: _, rules } = self;
+        let numbers = lock.number ^ lock.times_taken ^ lock.deadline.unwrap_or(0).unsigned_abs();
+        let lists = lock.holds.len() ^ lock.past_holds.len() ^ lock.waiters.len() ^ lock.pending.len();
+        lists ^ lock.used_keys.len() ^ lock.reason_sources.len() ^ rules.touch() ^ usize::try_from(numbers).unwrap_or(0)
+    }
 }
 
 /// What is needed to make a [`TrackedLock`] again.

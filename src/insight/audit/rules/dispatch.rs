@@ -59,6 +59,15 @@ impl RuleState {
         is_initial.then_some(RestingRules { has_token, is_endless })
     }
 
+    /// Reads each state, so that its memory is fetched. What it returns means nothing.
+    pub fn touch(&self) -> usize {
+        let Self { ownership, lateness, expiry: _, clocks, tokens: _, ending, waiting, renewal, order, failover } =
+            self;
+        let first = [ownership.is_initial(), lateness.is_initial(), clocks.is_initial(), ending.is_initial()];
+        let second = [waiting.is_initial(), renewal.is_initial(), order.is_initial(), failover.is_initial()];
+        first.into_iter().chain(second).map(usize::from).sum()
+    }
+
     pub fn of_resting(resting: &RestingRules, hold: &Hold) -> Self {
         let tokens = TokensState::of_resting(resting.has_token, hold);
         let expiry = ExpiryState::of_resting(resting.is_endless, hold);
