@@ -79,8 +79,9 @@ impl Nodes {
             changed.push(replica);
         }
         chosen.root().record_node_event(EventKind::Promoted, &name_of(chosen), &name_of(master));
-        let how = if is_cut { EventKind::UNAWARE } else { EventKind::FOLLOWS };
-        master.root().record_node_event(EventKind::Replaced, &name_of(chosen), how);
+        if is_cut {
+            master.root().record_node_event(EventKind::Replaced, &name_of(chosen), EventKind::UNAWARE);
+        }
         let had_by = |place: usize| {
             let had = offsets.iter().filter(|(_, offset)| *offset > had.offset + place as u64);
             had.map(|(name, _)| name.as_str()).collect()
@@ -91,6 +92,7 @@ impl Nodes {
             *master.part().had.lock_ignoring_poison() = Some(Had::of(master));
             *master.part().successor.lock_ignoring_poison() = Some(chosen.number());
         } else {
+            master.root().record_node_event(EventKind::Replaced, &name_of(chosen), EventKind::FOLLOWS);
             master.instance().follow(&primary);
             changed.push(master);
         }

@@ -402,6 +402,23 @@ fn a_lock_on_three_masters_is_not_lost_either_if_its_token_is_random_bytes() {
 }
 
 #[test]
+fn a_lock_that_every_node_has_and_that_is_released_at_the_new_master_is_not_left_behind() {
+    let story = "
+        replicas
+        A: SET lock {a} NX PX 10000
+        B: SET lock {b} NX PX 10000
+        promote
+        A@2: RELEASE lock {a}
+        B@2: SET lock {b} NX PX 10000
+        B@2: RELEASE lock {b}
+        close A
+        close B
+        +11s
+    ";
+    nothing_is_found(story);
+}
+
+#[test]
 fn a_holder_that_follows_a_failover_and_releases_at_the_new_master_is_not_blamed() {
     let kept = "
         replicas

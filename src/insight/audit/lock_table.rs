@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
-use super::lock::{Lock, LockId};
+use super::lock::{HoldStatus, Lock, LockId};
 use super::resting_lock::{LinePatterns, RestingLock, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -388,6 +388,15 @@ impl LockTable {
     /// Forgets the locks of a server.
     pub fn forget(&mut self, server: u16) {
         self.databases.retain(|((number, _), _)| *number != server);
+        self.count = self.databases.iter().map(|(_, locks)| locks.values().count()).sum();
+    }
+
+    /// Forgets the locks of a server that clients hold there.
+    pub fn forget_held(&mut self, server: u16) {
+        let is_held = |lock: &Lock| lock.holds.iter().any(|hold| hold.status == HoldStatus::Held);
+        for (_, locks) in self.databases.iter_mut().filter(|((number, _), _)| *number == server) {
+            locks.retain(|kept| !is_held(&kept.seen().lock));
+        }
         self.count = self.databases.iter().map(|(_, locks)| locks.values().count()).sum();
     }
 

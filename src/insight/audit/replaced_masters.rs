@@ -26,6 +26,10 @@ pub fn note_replacement(state: &mut AuditState, line: &JournalLine<'_>) {
     let is_unaware = line.detail() == EventKind::UNAWARE;
     let source = AuditState::source_of(line, &state.client_of(line));
     let successor = Arc::from(line.node().unwrap_or_default());
+    if !is_unaware {
+        // What was lost was told before. The others are there: whoever has them goes on with them there.
+        state.locks.forget_held(line.server);
+    }
     state.global.note_replacement(Replacement { server: line.server, successor, source, is_unaware });
 }
 
