@@ -1,0 +1,244 @@
+//! One thread and two that run commands in an engine without sockets, on keys that only they touch.
+
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Instant;
+
+use arrayvec::ArrayVec;
+use rustix::time::{ClockId, clock_gettime};
+
+use redouble::Profile;
+use redouble::internals::{Client, Engine, Fibers, Framer, Instance, Limits, Peer, Session, Table, all_commands};
+
+use super::peers::can_pin;
+use super::support::{Outcome, request};
+
+const BATCH: usize = 16;
+const KEYS: u64 = 100_000;
+const BATCHES: u64 = 1000;
+const LIMITS: Limits = Limits { bulk: 512 << 20, authenticated: true };
+
+/// The release script of lock libraries.
+const RELEASE: &[u8] =
+    br#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+
+struct Load {
+    title: &'static str,
+    /// So often each thread runs all its batches in a round.
+    turns: u64,
+    request: fn(u64) -> Vec<u8>,
+}
+
+const VALUE: [u8; 64] = [b'v'; 64];
+
+const LOADS: &[Load] = &[
+    Load { title: "SET", turns: 4, request: |number| request(&[b"SET", &key(number), &VALUE]) },
+    Load { title: "GET", turns: 4, request: |number| request(&[b"GET", &key(number)]) },
+    Load { title: "SETNX of a key that exists", turns: 4, request: |number| request(&[b"SETNX", &key(number), b"1"]) },
+    Load {
+        title: "DEL and SET in turn",
+        turns: 3,
+        request: |number| match number % 2 {
+            0 => request(&[b"DEL", &key(number)]),
+            _ => request(&[b"SET", &key(number - 1), &VALUE]),
+        },
+    },
+    Load {
+        title: "MSET of two keys",
+        turns: 2,
+        request: |number| request(&[b"MSET", &key(number), &VALUE, &key(number ^ 1), &VALUE]),
+    },
+    Load {
+        title: "EVAL of a release by somebody else",
+        turns: 1,
+        request: |number| request(&[b"EVAL", RELEASE, b"1", &key(number), b"other"]),
+    },
+];
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key:{number:012}").into_bytes()
+}
+
+/// How a load is run.
+#[derive(Clone, Copy)]
+enum Run {
+    OneThread,
+    OneEngine,
+    /// Two threads with nothing in common: what the machine itself allows.
+    EngineEach,
+}
+
+/// What the best round of a run showed: requests per second of all threads, and nanoseconds of processor time of each
+/// request.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    per_second: f64,
+    cpu: f64,
+}
+
+pub fn compare(rounds: usize) -> Outcome<()> {
+    if !super::is_wanted("two threads") {
+        return Ok(());
+    }
+    println!(
+        "\nIn one process, without sockets: two threads that run commands in batches of {BATCH}, each on {} keys of its own.",
+        KEYS / 2
+    );
+    println!(
+        "The best of {rounds} short rounds. The last two columns are two threads with an engine each: what the machine allows.\n"
+    );
+    println!(
+        "| | 1 thread, ns | 2 threads, ns of CPU each | requests/s, of 1 thread | by CPU | with an engine each | by CPU |"
+    );
+    println!("{}|", "|---".repeat(7));
+    let wanted = std::env::var("LOAD").unwrap_or_default();
+    for load in LOADS.iter().filter(|load| load.title.contains(&wanted)) {
+        // Each twice, so that what disturbs one of them seldom disturbs both.
+        let mut seen = [Seen::default(); 3];
+        for _ in 0..2 {
+            for (run, best) in [Run::OneThread, Run::OneEngine, Run::EngineEach].into_iter().zip(&mut seen) {
+                let now = measure(load, run, rounds.div_ceil(2))?;
+                if now.per_second > best.per_second {
+                    *best = now;
+                }
+            }
+        }
+        let [one, two, apart] = seen;
+        println!(
+            "| {} | {:.0} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            load.title,
+            one.cpu,
+            two.cpu,
+            two.per_second / one.per_second,
+            2.0 * one.cpu / two.cpu,
+            apart.per_second / one.per_second,
+            2.0 * one.cpu / apart.cpu,
+        );
+    }
+    Ok(())
+}
+
+fn measure(load: &Load, run: Run, rounds: usize) -> Outcome<Seen> {
+    let engines = match run {
+        Run::EngineEach => vec![engine(), engine()],
+        _ => vec![engine()],
+    };
+    let threads = if matches!(run, Run::OneThread) { 1 } else { 2 };
+    let start = Barrier::new(threads);
+    let workers = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|number| {
+                let (engine, start) = (Arc::clone(&engines[number % engines.len()]), &start);
+                scope.spawn(move || work(engine, number, start, load, rounds))
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().map_err(|_| "a thread has panicked"))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    let requests = (load.turns * BATCHES * BATCH as u64) as f64;
+    let of_round = |round: usize| {
+        let elapsed = workers.iter().map(|rounds| rounds[round].0).fold(0.0, f64::max);
+        let cpu: f64 = workers.iter().map(|rounds| rounds[round].1).sum();
+        Seen { per_second: requests * threads as f64 / elapsed, cpu: cpu * 1e9 / requests / threads as f64 }
+    };
+    let best = (0..rounds).map(of_round).max_by(|one, other| one.per_second.total_cmp(&other.per_second));
+    Ok(best.unwrap_or_default())
+}
+
+fn engine() -> Arc<Engine> {
+    Arc::new(Engine::new(Arc::new(Instance::default()), Table::new(all_commands(), Profile::default())))
+}
+
+/// Writes the keys of a thread, then runs its batches. Returns seconds, and seconds of processor time, for each round.
+fn work(engine: Arc<Engine>, number: usize, start: &Barrier, load: &Load, rounds: usize) -> Vec<(f64, f64)> {
+    pin_this_thread(number);
+    let mut connection = Connection::new(engine, number);
+    let (first, keys) = (KEYS / 2 * number as u64, KEYS / 2);
+    (first..first + keys).for_each(|key_number| connection.run(&request(&[b"SET", &key(key_number), &VALUE])));
+    let mut random = number as u64 + 1;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        first + (random >> 33) % keys
+    };
+    let alternating = load.title.starts_with("DEL");
+    let batches: Vec<Vec<u8>> = (0..BATCHES)
+        .map(|_| {
+            let mut last = 0;
+            let numbers = (0..BATCH).map(|at| {
+                last = match (alternating, at % 2) {
+                    (true, 0) => next() & !1,
+                    (true, _) => last + 1,
+                    (false, _) => next(),
+                };
+                last
+            });
+            numbers.flat_map(load.request).collect()
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for _ in 0..rounds {
+        start.wait();
+        let (began, cpu) = (Instant::now(), thread_seconds());
+        for _ in 0..load.turns {
+            batches.iter().for_each(|batch| connection.run(batch));
+        }
+        seen.push((began.elapsed().as_secs_f64(), thread_seconds() - cpu));
+    }
+    seen
+}
+
+/// Two threads on one processor would never meet.
+fn pin_this_thread(number: usize) {
+    let Ok(path) = std::fs::read_link("/proc/thread-self") else { return };
+    if let Some(thread) = path.file_name().filter(|_| can_pin()) {
+        let _ = Command::new("taskset").args(["-pc", &number.to_string()]).arg(thread).stdout(Stdio::null()).status();
+    }
+}
+
+pub fn thread_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// What a connection does between its socket's reads and writes.
+struct Connection {
+    engine: Arc<Engine>,
+    session: Box<Session>,
+    framer: Framer,
+    fibers: Fibers,
+    out: Vec<u8>,
+}
+
+impl Connection {
+    fn new(engine: Arc<Engine>, thread: usize) -> Self {
+        let instance = &engine.instance;
+        let client = Arc::new(Client::new(1 + thread as u64, Peer::Unix { path: "bench".into(), pid: None }, -1, 0));
+        let session = Box::new(Session::new(client, instance.acl.default_user(), instance.stats.thread(thread)));
+        Self { engine, session, framer: Framer::default(), fibers: Fibers::default(), out: Vec::new() }
+    }
+
+    fn run(&mut self, input: &[u8]) {
+        let Self { engine, session, framer, fibers, out } = self;
+        out.clear();
+        let (mut framed_requests, mut hashes) = (ArrayVec::<_, BATCH>::new(), ArrayVec::<u64, BATCH>::new());
+        let mut rest = input;
+        while let Ok(Some(framed)) = framer.next(rest, LIMITS) {
+            let resolved = engine.resolve(framer.words(framed, rest));
+            hashes.extend(resolved.as_ref().ok().and_then(|resolved| resolved.hash()));
+            framed_requests.push((framed, resolved));
+            rest = &rest[framed.length()..];
+        }
+        engine.fetch_ahead(session.db, &hashes);
+        let mut rest = input;
+        for (framed, resolved) in framed_requests {
+            let words = framer.words(framed, rest);
+            std::hint::black_box(engine.execute(session, resolved, words, out, fibers));
+            rest = &rest[framed.length()..];
+        }
+        engine.end_calls(session, input);
+        framer.forget();
+    }
+}
