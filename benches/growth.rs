@@ -63,7 +63,7 @@ fn main() -> Outcome<()> {
         pin_this_process("0-1");
     }
     bench.threads()?;
-    two_threads::compare(if is_quick() { 20 } else { 100 })?;
+    two_threads::compare(if is_quick() { 50 } else { 500 })?;
     Ok(())
 }
 
