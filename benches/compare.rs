@@ -15,6 +15,9 @@
 
 #[path = "support/floor.rs"]
 mod floor;
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[path = "support/peers.rs"]
 mod peers;
 
@@ -25,7 +28,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use peers::{Peer, can_pin, is_quick, is_wanted, others, pin_this_process, rounds};
+use options::{is_wanted, rounds, some};
+use peers::{Peer, can_pin, others, pin_this_process};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -207,11 +211,6 @@ fn compare_loads(peers: &[Peer]) -> Outcome<()> {
         table(load.title, &columns, &peers, &medians(&seen));
     }
     Ok(())
-}
-
-/// The requests of a round.
-fn some(requests: u64) -> u64 {
-    if is_quick() { requests / 10 } else { requests }
 }
 
 /// The median of each column of each server.

@@ -11,6 +11,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[path = "support/peers.rs"]
 mod peers;
 #[path = "support/mod.rs"]
@@ -27,7 +30,8 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use peers::{Peer, can_pin, is_quick, is_wanted, others, pin_this_process, rounds};
+use options::{is_quick, is_wanted, rounds, some};
+use peers::{Peer, can_pin, others, pin_this_process};
 use support::{Outcome, PING, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 /// A connection takes more than one file of some servers.
@@ -48,7 +52,7 @@ fn main() -> Outcome<()> {
         peer.command.extend(MAX_CLIENTS.map(str::to_owned));
         peers.push(peer);
     }
-    let bench = Bench { peers, rounds: rounds(3), share: if is_quick() { 10 } else { 1 }, files };
+    let bench = Bench { peers, rounds: rounds(3), files };
     if can_pin() {
         pin_this_process("1");
     }
@@ -70,8 +74,6 @@ fn main() -> Outcome<()> {
 struct Bench {
     peers: Vec<Peer>,
     rounds: usize,
-    /// One in so many requests is sent.
-    share: u64,
     /// The limit of open files.
     files: u64,
 }
@@ -164,10 +166,6 @@ impl Bench {
         Ok(servers)
     }
 
-    fn some(&self, requests: u64) -> u64 {
-        (requests / self.share).max(1)
-    }
-
     fn connections(&self) -> Outcome<()> {
         let table =
             Table { title: "Connections that each send one SET per trip", unit: "connections", promise: Promise::Flat };
@@ -179,7 +177,7 @@ impl Bench {
         let sizes: Vec<u64> = [1, 10, 100, 1000, 10_000].into_iter().filter(possible).collect();
         self.compare(&table, &sizes, &servers, |server, connections| {
             let requests = if connections == 1 { 20_000 } else { 100_000 };
-            server.take(&Load { connections, per_trip: 1, requests: self.some(requests), ..SET })
+            server.take(&Load { connections, per_trip: 1, requests: some(requests), ..SET })
         })
     }
 
@@ -191,7 +189,7 @@ impl Bench {
         let servers = self.start_filled()?;
         self.compare(&table, &[1, 4, 16, 64, 250, 1000], &servers, |server, per_trip| {
             let requests = if per_trip < 16 { 150_000 } else { 800_000 };
-            server.take(&Load { per_trip, requests: self.some(requests), ..SET })
+            server.take(&Load { per_trip, requests: some(requests), ..SET })
         })
     }
 
@@ -215,7 +213,7 @@ impl Bench {
                     filled[at] = size;
                 }
                 // As many bytes with each size, once they are most of the work.
-                let requests = self.some((400_000_000 / size).clamp(200, 50_000));
+                let requests = some((400_000_000 / size).clamp(200, 50_000));
                 let load = Load { connections: 10, per_trip: 1, requests, keys, value: size as usize, is_write };
                 server.take(&load)
             })?;
@@ -227,7 +225,7 @@ impl Bench {
         if !is_wanted("keys") {
             return Ok(());
         }
-        let sizes: &[u64] = if self.share > 1 {
+        let sizes: &[u64] = if is_quick() {
             &[1000, 10_000, 100_000, 1_000_000]
         } else {
             &[1000, 10_000, 100_000, 1_000_000, 10_000_000]
@@ -241,7 +239,7 @@ impl Bench {
                 let at = servers.iter().position(|other| other.port == server.port).unwrap_or(0);
                 server.fill(written[at], keys, VALUE)?;
                 written[at] = keys.max(written[at]);
-                server.take(&Load { keys, is_write, requests: self.some(800_000), ..SET })
+                server.take(&Load { keys, is_write, requests: some(800_000), ..SET })
             })?;
         }
         drop(servers);
@@ -264,7 +262,7 @@ impl Bench {
         }
         let servers = self.start()?;
         self.compare(&table, &[1, 10, 100, 1000], &servers, |server, subscribers| {
-            server.publish(subscribers as usize, self.some((400_000 / subscribers).clamp(3200, 100_000)))
+            server.publish(subscribers as usize, some((400_000 / subscribers).clamp(3200, 100_000)))
         })
     }
 
@@ -277,7 +275,7 @@ impl Bench {
         if !is_wanted(what) {
             return Ok(());
         }
-        let sizes = if self.share > 1 { &sizes[..3] } else { sizes };
+        let sizes = if is_quick() { &sizes[..3] } else { sizes };
         let servers = self.start()?;
         let mut crowds: Vec<Option<(u64, TcpStream)>> = servers.iter().map(|_| None).collect();
         self.compare(&Table { title, unit: what, promise }, sizes, &servers, |server, size| {
@@ -302,7 +300,7 @@ impl Bench {
                 }
                 crowds[at] = Some((size, client));
             }
-            server.publish(1, self.some(if what == "channels" { 100_000 } else { 20_000 }))
+            server.publish(1, some(if what == "channels" { 100_000 } else { 20_000 }))
         })
     }
 
@@ -336,7 +334,7 @@ impl Bench {
             }
             servers.iter().try_for_each(|(_, server, _)| server.fill(0, KEYS, VALUE))?;
             let mut seen = vec![Vec::new(); servers.len()];
-            let requests = self.some(2_000_000);
+            let requests = some(2_000_000);
             for _ in 0..self.rounds {
                 for ((_, server, _), seen) in servers.iter().zip(&mut seen) {
                     seen.push(server.benchmark(requests, command)?);

@@ -39,22 +39,6 @@ pub fn others() -> Outcome<Vec<Peer>> {
     Ok(peers)
 }
 
-/// `ONLY=EVALSHA make bench` measures only the tests with that in their title.
-pub fn is_wanted(title: &str) -> bool {
-    std::env::var("ONLY").map_or(true, |only| title.contains(&only))
-}
-
-/// `-- --quick` measures less often and with fewer requests: to see that a benchmark works, and roughly what it says.
-pub fn is_quick() -> bool {
-    std::env::args().any(|argument| argument == "--quick")
-}
-
-/// How often each server is measured: `ROUNDS`, or once if it is to be quick.
-pub fn rounds(usual: usize) -> usize {
-    let wanted = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
-    wanted.unwrap_or(if is_quick() { 1 } else { usual })
-}
-
 /// Whether servers and load can be kept on processors of their own.
 pub fn can_pin() -> bool {
     let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
