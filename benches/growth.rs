@@ -167,9 +167,12 @@ impl Bench {
     }
 
     fn connections(&self) -> Outcome<()> {
-        let table =
-            Table { title: "Connections that each send one SET per trip", unit: "connections", promise: Promise::Flat };
-        if !is_wanted("connections") {
+        let table = Table {
+            title: "SET from growing numbers of connections, 1 per trip",
+            unit: "connections",
+            promise: Promise::Flat,
+        };
+        if !is_wanted(table.title) {
             return Ok(());
         }
         let servers = self.start_filled()?;
@@ -183,7 +186,7 @@ impl Bench {
 
     fn requests_per_trip(&self) -> Outcome<()> {
         let table = Table { title: "SETs per trip, 50 connections", unit: "per trip", promise: Promise::Flat };
-        if !is_wanted("per trip") {
+        if !is_wanted(table.title) {
             return Ok(());
         }
         let servers = self.start_filled()?;
@@ -197,7 +200,7 @@ impl Bench {
         for (title, is_write) in
             [("SET of values, 10 connections, 1 per trip", true), ("GET of values, 10 connections, 1 per trip", false)]
         {
-            if !is_wanted("values") {
+            if !is_wanted(title) {
                 continue;
             }
             let table = Table { title, unit: "bytes of a value", promise: Promise::Line };
@@ -222,7 +225,9 @@ impl Bench {
     }
 
     fn keys(&self) -> Outcome<()> {
-        if !is_wanted("keys") {
+        const TITLES: [(&str, bool); 2] =
+            [("SET of random keys, 16 per trip", true), ("GET of random keys, 16 per trip", false)];
+        if !TITLES.iter().any(|(title, _)| is_wanted(title)) {
             return Ok(());
         }
         let sizes: &[u64] = if is_quick() {
@@ -230,11 +235,10 @@ impl Bench {
         } else {
             &[1000, 10_000, 100_000, 1_000_000, 10_000_000]
         };
-        let servers = self.start()?;
-        let mut written = vec![0; servers.len()];
-        for (title, is_write) in [("SET of random keys, 16 per trip", true), ("GET of random keys, 16 per trip", false)]
-        {
+        for (title, is_write) in TITLES.into_iter().filter(|(title, _)| is_wanted(title)) {
             let table = Table { title, unit: "keys", promise: Promise::Flat };
+            let servers = self.start()?;
+            let mut written = vec![0; servers.len()];
             self.compare(&table, sizes, &servers, |server, keys| {
                 let at = servers.iter().position(|other| other.port == server.port).unwrap_or(0);
                 server.fill(written[at], keys, VALUE)?;
@@ -242,7 +246,6 @@ impl Bench {
                 server.take(&Load { keys, is_write, requests: some(800_000), ..SET })
             })?;
         }
-        drop(servers);
         println!("\nReading one random cache line after the other, in as much memory as so many keys take:\n");
         println!("| keys | ns |\n|---|---|");
         for keys in sizes {
@@ -257,7 +260,7 @@ impl Bench {
             unit: "subscribers",
             promise: Promise::Line,
         };
-        if !is_wanted("subscribers") {
+        if !is_wanted(table.title) {
             return Ok(());
         }
         let servers = self.start()?;
@@ -272,7 +275,7 @@ impl Bench {
             "channels" => ("PUBLISH, channels with a subscriber", Promise::Flat, &[1, 100, 10_000, 1_000_000]),
             _ => ("PUBLISH, patterns with a subscriber", Promise::Line, &[1, 10, 100, 1000]),
         };
-        if !is_wanted(what) {
+        if !is_wanted(title) {
             return Ok(());
         }
         let sizes = if is_quick() { &sizes[..3] } else { sizes };
@@ -306,16 +309,16 @@ impl Bench {
 
     /// One and two threads of each server, while redis-benchmark has the same two processors.
     fn threads(&self) -> Outcome<()> {
-        if !is_wanted("threads") {
+        const TITLE: &str =
+            "Threads of a server over sockets, redis-benchmark with 2 threads on the same processors, 64 per trip";
+        if !is_wanted(TITLE) {
             return Ok(());
         }
         let loads: [(&str, &[&str]); 2] = [
             ("SET", &["SET", "key:__rand_int__", "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"]),
             ("GET", &["GET", "key:__rand_int__"]),
         ];
-        println!(
-            "\nThreads of a server over sockets, redis-benchmark with 2 threads on the same processors, 64 per trip\n"
-        );
+        println!("\n{TITLE}\n");
         println!(
             "| | threads | requests/s | of 1 thread | server: processors | load: processors | server CPU µs | load CPU µs | most that 2 processors allow | reached |"
         );

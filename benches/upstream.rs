@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use options::{is_quick, is_wanted, rounds, some};
+use options::{is_wanted, rounds, some};
 use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 const VALUE: usize = 64;

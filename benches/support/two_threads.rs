@@ -87,13 +87,11 @@ struct Round {
 }
 
 pub fn compare(rounds: usize) -> Outcome<()> {
-    if !super::is_wanted("two threads") {
+    const TITLE: &str = "In one process, without sockets: two threads that run commands in batches";
+    if !super::is_wanted(TITLE) {
         return Ok(());
     }
-    println!(
-        "\nIn one process, without sockets: two threads that run commands in batches of {BATCH}, each on {} keys of its own.",
-        KEYS / 2
-    );
+    println!("\n{TITLE} of {BATCH}, each on {} keys of its own.", KEYS / 2);
     println!("Medians of those of {rounds} short rounds in which no thread waited for its processor.");
     println!("In the last column, the two have an engine each: what the machine allows.\n");
     println!(
