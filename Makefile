@@ -65,14 +65,15 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: build redis twemproxy ## Benchmarks: beside the servers found, under attack, in front of one, framer, keyspace, dispatch, audit, and what auditing costs
-	$(CARGO) bench --locked --features internals --bench compare -- $(PEERS)
-	$(CARGO) bench --locked --features internals --bench hostile
-	$(CARGO) bench --locked --features internals --bench upstream
-	$(CARGO) bench --locked --features internals --bench deployment
-	$(CARGO) bench --locked --features internals --bench parts
-	$(CARGO) bench --locked --features internals --bench audit
-	$(CARGO) bench --locked --features internals --bench audited
+bench: redis twemproxy ## Benchmarks: servers found, growth, attacks, in front of one, parts, audit and its cost (QUICK=1: briefly)
+	$(CARGO) bench --locked --features internals --bench compare -- $(if $(QUICK),--quick) $(PEERS)
+	$(CARGO) bench --locked --features internals --bench growth -- $(if $(QUICK),--quick) $(PEERS)
+	$(CARGO) bench --locked --features internals --bench hostile -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --features internals --bench upstream -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --features internals --bench deployment -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --features internals --bench parts -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --features internals --bench audit -- $(if $(QUICK),--quick)
+	$(CARGO) bench --locked --features internals --bench audited -- $(if $(QUICK),--quick)
 
 soak: ## Broken messages, damaged dumps, scripts and storms of powers for MINUTES (60); fails on panic, hang or growth
 	$(CARGO) bench --locked --features internals --bench soak -- --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)

@@ -14,7 +14,12 @@ const LOCKS: u64 = 1000;
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn main() -> std::io::Result<()> {
-    let entries = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000);
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let entries = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(if quick {
+        100_000
+    } else {
+        1_000_000
+    });
     let path = std::env::temp_dir().join(format!("redouble-audit-{}.jsonl", std::process::id()));
     write(&path, entries)?;
     let size = std::fs::metadata(&path)?.len();

@@ -1,12 +1,15 @@
 //! What the journal, the audit and a replica cost a running server: processor time per request, and memory for each tracked
 //! lock.
 //!
-//! `make bench` runs all of it; `ONLY="SETNX"` the loads with that in their title, `ROUNDS=9` more rounds. Every round starts
-//! each server anew and measures them in turn, so that drift affects all alike; medians are printed. Nothing is pinned to a
-//! processor. The limits are those that the pages promise.
+//! `make bench` runs all of it; `ONLY="SETNX"` the loads with that in their title, `ROUNDS=9` more rounds, `-- --quick` fewer
+//! requests. Every round starts each server anew and measures them in turn, so that drift affects all alike; medians are
+//! printed. Nothing is pinned to a processor. The limits are those that the pages promise.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[expect(dead_code, reason = "only loads of its own are measured here, on redouble alone")]
 #[path = "support/mod.rs"]
 mod support;
@@ -15,6 +18,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
+use options::{is_wanted, rounds, some};
 use support::{Outcome, Process, connect, exchange, free_port, median, redis_benchmark, request};
 
 const CLIENTS: usize = 50;
@@ -92,7 +96,7 @@ const LOADS: &[Load] = &[
 ];
 
 fn main() -> Outcome<()> {
-    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
+    let rounds = rounds(5);
     println!("{PER_TRIP} requests per trip, {CLIENTS} connections: server CPU µs/request");
     println!("    {:50} {:>9} {:>15} {:>15} {:>8}", "", SERVERS[0].0, SERVERS[1].0, SERVERS[2].0, "at most");
     for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
@@ -137,10 +141,6 @@ fn compare_replica(rounds: usize) -> Outcome<()> {
         println!("    {:67} {alone:9.2} {followed:9.2} {:5.2} {:8.1}", load.title, followed / alone, 1.4);
     }
     Ok(())
-}
-
-fn is_wanted(part: &str) -> bool {
-    std::env::var("ONLY").map_or(true, |only| part.contains(&only))
 }
 
 /// What the audit keeps of each of many locks.
@@ -193,17 +193,17 @@ impl Server {
             Sent::Benchmark(filler, command) => {
                 self.benchmark(MANY * 5, filler)?;
                 let before = self.process.processor_seconds()?;
-                self.benchmark(load.requests, command)?;
+                self.benchmark(some(load.requests), command)?;
                 before
             }
             Sent::Held(locks, release) => {
                 let mut contenders = Contenders::connect(self.port, locks, release)?;
                 let before = self.process.processor_seconds()?;
-                contenders.run(load.requests)?;
+                contenders.run(some(load.requests))?;
                 before
             }
         };
-        Ok((self.process.processor_seconds()? - before) / load.requests as f64 * 1e6)
+        Ok((self.process.processor_seconds()? - before) / some(load.requests) as f64 * 1e6)
     }
 
     fn benchmark(&self, requests: u64, command: &[&str]) -> Outcome<()> {

@@ -10,9 +10,16 @@
 //!
 //! `+OK alone` (on Linux) is this program itself: a loop around epoll that answers +OK to everything. It shows what the kernel
 //! takes, whatever a server does.
+//!
+//! `-- --quick` measures once, with a tenth of the requests; `ROUNDS=9` more often.
 
 #[path = "support/floor.rs"]
 mod floor;
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
+#[path = "support/peers.rs"]
+mod peers;
 
 use std::error::Error;
 use std::fs;
@@ -21,9 +28,14 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use options::{is_wanted, rounds, some};
+use peers::{Peer, can_pin, others, pin_this_process};
+
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
+/// What the server that only answers +OK is called.
+const FLOOR: &str = "+OK alone";
 const VALUE: usize = 64;
 const KEYS: u64 = 1_000_000;
 /// Random numbers are below this.
@@ -97,7 +109,7 @@ const RELEASE_SHA: &str = "{release}";
 /// The batch that each client sends repeatedly, in one round trip.
 struct Batch {
     title: &'static str,
-    trips: usize,
+    trips: u64,
     /// Repeated up to 16 requests.
     requests: &'static [&'static [&'static str]],
     /// The number of other clients subscribed to channel `news`.
@@ -144,12 +156,6 @@ const BATCHES: &[Batch] = &[
 const CLIENTS: usize = 50;
 const REQUESTS: usize = 16;
 
-#[derive(Clone)]
-struct Peer {
-    name: String,
-    command: Vec<String>,
-}
-
 fn main() -> Outcome<()> {
     if let [_, flag, port] = std::env::args().collect::<Vec<_>>().as_slice()
         && flag == floor::FLAG
@@ -173,91 +179,70 @@ fn main() -> Outcome<()> {
 
 /// The servers to measure: the peers first, redouble last.
 fn peers() -> Outcome<Vec<Peer>> {
-    let mut peers = Vec::new();
-    for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
-        let (name, command) =
-            argument.split_once('=').ok_or_else(|| format!("expected NAME=COMMAND, not {argument}"))?;
-        let command = command.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect();
-        peers.push(Peer { name: name.to_owned(), command });
-    }
-    for name in ["valkey-server", "redis-server"] {
-        let known = peers.iter().any(|peer| peer.name == name);
-        if !known && Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
-            let command = [name, "--port", "{port}", "--save", "", "--appendonly", "no"];
-            peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
-        } else if !known {
-            println!("Without {name}: it is not on the PATH, and PEERS has no {name}=\"COMMAND --port {{port}}\".");
-        }
-    }
-    let own = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].map(str::to_owned);
-    peers.push(Peer { name: "redouble".to_owned(), command: own.to_vec() });
-    let journal = ["--journal", "yes"].map(str::to_owned);
-    peers.push(Peer { name: "redouble --journal yes".to_owned(), command: [&own[..], &journal[..]].concat() });
+    let mut peers = others()?;
+    peers.push(Peer::redouble("redouble", &[]));
+    peers.push(Peer::redouble("redouble --journal yes", &["--journal", "yes"]));
     Ok(peers)
 }
 
-fn compare_loads(peers: &[Peer]) -> Outcome<()> {
+/// The same, and on Linux this program as the server that only answers +OK.
+fn peers_and_floor(peers: &[Peer]) -> Outcome<Vec<Peer>> {
     let mut peers: Vec<Peer> = peers.to_vec();
     if cfg!(target_os = "linux") {
         let program = std::env::current_exe()?.to_str().ok_or("a path that is no text")?.to_owned();
         let command = vec![program, floor::FLAG.to_owned(), "{port}".to_owned()];
-        peers.push(Peer { name: "+OK alone".to_owned(), command });
+        peers.push(Peer { name: FLOOR.to_owned(), command });
     }
+    Ok(peers)
+}
+
+fn compare_loads(peers: &[Peer]) -> Outcome<()> {
+    let peers = peers_and_floor(peers)?;
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
     for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
+        let load = Load { requests: some(load.requests), ..*load };
         let mut seen = vec![Vec::new(); servers.len()];
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds(ROUNDS) {
             for (server, seen) in servers.iter().zip(&mut seen) {
-                seen.push(server.take(load)?);
+                seen.push(server.take(&load)?);
             }
         }
-        let rows = seen.iter().map(|rounds| {
-            let rate = median(rounds.iter().map(|(rate, _)| *rate).collect());
-            let cpu = median(rounds.iter().map(|(_, cpu)| *cpu).collect());
-            vec![rate, cpu]
-        });
-        table(load.title, &["requests/s", "server CPU µs/request"], &peers, &rows.collect::<Vec<_>>());
+        let columns = ["requests/s", "server CPU µs/request", "of it user's"];
+        table(load.title, &columns, &peers, &medians(&seen));
     }
     Ok(())
 }
 
-/// `ONLY=EVALSHA make bench` measures only the tests with that in their title.
-fn is_wanted(title: &str) -> bool {
-    std::env::var("ONLY").map_or(true, |only| title.contains(&only))
+/// The median of each column of each server.
+fn medians<const COLUMNS: usize>(seen: &[Vec<[f64; COLUMNS]>]) -> Vec<Vec<f64>> {
+    let column = |rounds: &[[f64; COLUMNS]], at: usize| median(rounds.iter().map(|round| round[at]).collect());
+    seen.iter().map(|rounds| (0..COLUMNS).map(|at| column(rounds, at)).collect()).collect()
 }
 
 fn compare_batches(peers: &[Peer]) -> Outcome<()> {
-    pin_this_process();
+    pin_this_process("1");
+    let peers = peers_and_floor(peers)?;
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
-    let mut names = Vec::new();
+    let mut sha = None;
     for server in &servers {
         let mut client = server.connect()?;
-        names.push(exchange(&mut client, &request(&["SCRIPT", "LOAD", RELEASE]))?);
+        let answer = exchange(&mut client, &request(&["SCRIPT", "LOAD", RELEASE]))?;
+        sha = sha.or(answer.lines().nth(1).map(str::to_owned));
         exchange(&mut client, &request(&["SET", "lock.foo", "token"]))?;
     }
-    let sha = names[0].lines().nth(1).ok_or("SCRIPT LOAD answers with a name")?.to_owned();
+    let sha = sha.ok_or("SCRIPT LOAD answers with a name")?;
     for batch in BATCHES.iter().filter(|batch| is_wanted(batch.title)) {
-        let mut seen = vec![Vec::new(); servers.len()];
-        for _ in 0..ROUNDS {
+        // It sends no messages.
+        let count = peers.iter().filter(|peer| batch.subscribers == 0 || peer.name != FLOOR).count();
+        let mut seen = vec![Vec::new(); count];
+        for _ in 0..rounds(ROUNDS) {
             for (server, seen) in servers.iter().zip(&mut seen) {
                 seen.push(server.take_batch(batch, &sha)?);
             }
         }
-        let rows: Vec<_> = seen.into_iter().map(|rounds| vec![median(rounds)]).collect();
-        table(batch.title, &["server CPU µs/request"], peers, &rows);
+        table(batch.title, &["server CPU µs/request", "of it user's"], &peers, &medians(&seen));
     }
     Ok(())
-}
-
-/// Keeps the load off the servers' processor.
-fn pin_this_process() {
-    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
-        let _ = Command::new("taskset")
-            .args(["-pc", "1", &std::process::id().to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-    }
 }
 
 fn request(words: &[&str]) -> Vec<u8> {
@@ -276,17 +261,13 @@ fn exchange(client: &mut TcpStream, bytes: &[u8]) -> Outcome<String> {
 
 fn compare_start(peers: &[Peer]) -> Outcome<()> {
     let mut seen = vec![Vec::new(); peers.len()];
-    for _ in 0..15 {
+    for _ in 0..rounds(15) {
         for (peer, seen) in peers.iter().zip(&mut seen) {
             let server = Server::start(peer, None)?;
-            seen.push((server.started_in.as_secs_f64() * 1e3, server.resident()? / 1_048_576.0));
+            seen.push([server.started_in.as_secs_f64() * 1e3, server.resident()? / 1_048_576.0]);
         }
     }
-    let rows = seen.iter().map(|rounds| {
-        let time = median(rounds.iter().map(|(time, _)| *time).collect());
-        vec![time, median(rounds.iter().map(|(_, resident)| *resident).collect())]
-    });
-    table("start", &["exec to PONG, ms", "resident MiB"], peers, &rows.collect::<Vec<_>>());
+    table("start", &["exec to PONG, ms", "resident MiB"], peers, &medians(&seen));
     Ok(())
 }
 
@@ -298,7 +279,7 @@ fn compare_memory(peers: &[Peer]) -> Outcome<()> {
             let server = Server::start(peer, None)?;
             let empty = server.resident()?;
             server.write(request)?;
-            rows.push(vec![(server.resident()? - empty) / KEYS as f64]);
+            rows.push(vec![(server.resident()? - empty) / some(KEYS) as f64]);
         }
         table(title, &[unit], peers, &rows);
     }
@@ -324,23 +305,21 @@ const CONNECTIONS: usize = 2000;
 const STORM: usize = 4;
 
 fn compare_connections(title: &str, begin: &[&[&str]], peers: &[Peer]) -> Outcome<()> {
-    pin_this_process();
+    pin_this_process("1");
     let requests: Vec<Vec<u8>> = begin.iter().map(|words| request(words)).collect();
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
     let mut seen = vec![Vec::new(); servers.len()];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds(ROUNDS) {
         for (server, seen) in servers.iter().zip(&mut seen) {
             let alone = server.take_connections(1, &requests, false)?;
             let storm = server.take_connections(STORM, &requests, false)?;
-            seen.push([alone, storm, server.take_connections(STORM, &requests, true)?].concat());
+            let reset = server.take_connections(STORM, &requests, true)?;
+            seen.push([alone[0], alone[1], storm[0], storm[1], reset[0], reset[1]]);
         }
     }
     let columns =
         ["µs alone", "server CPU µs", "µs in a storm", "server CPU µs", "µs if reset in a storm", "server CPU µs"];
-    let medians = |rounds: &Vec<Vec<f64>>| {
-        (0..columns.len()).map(|column| median(rounds.iter().map(|round| round[column]).collect())).collect()
-    };
-    table(title, &columns, peers, &seen.iter().map(medians).collect::<Vec<_>>());
+    table(title, &columns, peers, &medians(&seen));
     Ok(())
 }
 
@@ -407,15 +386,31 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Prefixes a command with `taskset`, if there are two or more processors.
 fn pinned(processor: Option<usize>, program: &str) -> Command {
-    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-    let taskset = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
     match processor {
-        Some(processor) if several && taskset => {
+        Some(processor) if can_pin() => {
             let mut command = Command::new("taskset");
             command.args(["-c", &processor.to_string(), program]);
             command
         }
         _ => Command::new(program),
+    }
+}
+
+/// Processor time of a server in seconds.
+#[derive(Clone, Copy)]
+struct Spent {
+    user: f64,
+    system: f64,
+}
+
+impl Spent {
+    fn since(self, before: Self) -> Self {
+        Self { user: self.user - before.user, system: self.system - before.system }
+    }
+
+    /// Microseconds of each request: all, and the user's.
+    fn micros_of(self, requests: u64) -> [f64; 2] {
+        [self.user + self.system, self.user].map(|seconds| seconds / requests as f64 * 1e6)
     }
 }
 
@@ -459,18 +454,20 @@ impl Server {
         Ok(())
     }
 
-    /// Runs a load. Returns requests per second, and microseconds of the server's processor time per request.
-    fn take(&self, load: &Load) -> Outcome<(f64, f64)> {
+    /// Runs a load. Returns requests per second, and microseconds of the server's processor time per request: all, and the
+    /// user's.
+    fn take(&self, load: &Load) -> Outcome<[f64; 3]> {
         if let Some(filler) = load.filled_by {
             self.send(&Load { requests: load.requests * 2, command: filler, ..*load }, load.requests * 2)?;
         }
         let before = self.processor_seconds()?;
         let text = self.send(load, RANGE)?;
-        let spent = self.processor_seconds()? - before;
+        let spent = self.processor_seconds()?.since(before);
         let words: Vec<&str> = text.split_whitespace().collect();
         let rate = words.windows(2).rev().find(|pair| pair[1] == "requests").and_then(|pair| pair[0].parse().ok());
         let rate: f64 = rate.ok_or_else(|| format!("redis-benchmark said: {text}"))?;
-        Ok((rate, spent / load.requests as f64 * 1e6))
+        let [all, user] = spent.micros_of(load.requests);
+        Ok([rate, all, user])
     }
 
     /// Runs redis-benchmark and returns its output.
@@ -484,8 +481,9 @@ impl Server {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Lets 50 clients send a batch repeatedly. Returns microseconds of the server's processor time per request.
-    fn take_batch(&self, batch: &Batch, sha: &str) -> Outcome<f64> {
+    /// Lets 50 clients send a batch repeatedly. Returns microseconds of the server's processor time per request: all, and the
+    /// user's.
+    fn take_batch(&self, batch: &Batch, sha: &str) -> Outcome<[f64; 2]> {
         const MESSAGE: usize = "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$8\r\nreleased\r\n".len();
         let repeats = REQUESTS / batch.requests.len();
         let words = batch.requests.iter().map(|words| words.iter().map(|word| word.replace(RELEASE_SHA, sha)));
@@ -517,7 +515,8 @@ impl Server {
         }
         messages.resize(MESSAGE * REQUESTS * CLIENTS, 0);
         let before = self.processor_seconds()?;
-        for _ in 0..batch.trips {
+        let trips = some(batch.trips);
+        for _ in 0..trips {
             for client in &mut clients {
                 client.write_all(&requests)?;
             }
@@ -528,14 +527,13 @@ impl Server {
                 subscriber.read_exact(&mut messages)?;
             }
         }
-        let spent = self.processor_seconds()? - before;
-        Ok(spent / (batch.trips * CLIENTS * REQUESTS) as f64 * 1e6)
+        Ok(self.processor_seconds()?.since(before).micros_of(trips * (CLIENTS * REQUESTS) as u64))
     }
 
     /// Opens connections from so many threads at once, sends requests over each, and closes or resets it. Returns
     /// microseconds for each connection, of time and of the server's processor time.
     #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-    fn take_connections(&self, threads: usize, requests: &[Vec<u8>], reset: bool) -> Outcome<Vec<f64>> {
+    fn take_connections(&self, threads: usize, requests: &[Vec<u8>], reset: bool) -> Outcome<[f64; 2]> {
         let open = || -> std::io::Result<()> {
             for _ in 0..CONNECTIONS / threads {
                 let mut client = TcpStream::connect(("127.0.0.1", self.port))?;
@@ -558,8 +556,8 @@ impl Server {
                 .into_iter()
                 .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into())))
         })?;
-        let (took, spent) = (began.elapsed().as_secs_f64(), self.processor_seconds()? - before);
-        Ok([took, spent].map(|seconds| seconds / CONNECTIONS as f64 * 1e6).to_vec())
+        let took = began.elapsed().as_secs_f64() / CONNECTIONS as f64 * 1e6;
+        Ok([took, self.processor_seconds()?.since(before).micros_of(CONNECTIONS as u64)[0]])
     }
 
     fn connect(&self) -> Outcome<TcpStream> {
@@ -568,13 +566,14 @@ impl Server {
         Ok(client)
     }
 
-    fn processor_seconds(&self) -> Outcome<f64> {
+    fn processor_seconds(&self) -> Outcome<Spent> {
         /// Linux's unit of processor time in `/proc`, on every architecture.
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
-        Ok(ticks / TICKS_PER_SECOND)
+        let [user, system] =
+            [fields[11].parse::<f64>()?, fields[12].parse::<f64>()?].map(|ticks| ticks / TICKS_PER_SECOND);
+        Ok(Spent { user, system })
     }
 
     fn resident(&self) -> Outcome<f64> {
@@ -589,7 +588,7 @@ impl Server {
         const AT_ONCE: u64 = 1000;
         let mut client = self.connect()?;
         let mut replies = vec![0; 64 * 1024];
-        for first in (0..KEYS).step_by(AT_ONCE as usize) {
+        for first in (0..some(KEYS)).step_by(AT_ONCE as usize) {
             let requests: Vec<u8> = (first..first + AT_ONCE).flat_map(&request).collect();
             client.write_all(&requests)?;
             let mut answered = 0;

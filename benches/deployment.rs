@@ -1,11 +1,15 @@
 //! redouble in front of a Redis Cluster, beside the Cluster alone.
 //!
-//! `make bench` runs all of it; `ONLY="3 nodes"` or `ONLY="30 nodes"` one of the two, `ROUNDS=9` repeats the loads more often.
+//! `make bench` runs all of it; `ONLY="3 nodes"` or `ONLY="30 nodes"` one of the two, `ROUNDS=9` repeats the loads more often, `-- --quick`
+//! measures less, and the small one only.
 //! Nodes are redis-server with Cluster mode on, all on this machine, without replicas. The load comes from `redis-benchmark
 //! --cluster`. Every round measures each in turn, so that drift affects all alike, and medians are printed.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -14,6 +18,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use options::{is_quick, rounds, some};
 use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 struct Load {
@@ -57,7 +62,7 @@ const REDOUBLE: [(&str, &[&str]); 3] = [
 
 fn main() -> Outcome<()> {
     allow_files()?;
-    let wanted = |size: &&Size| std::env::var("ONLY").map_or(true, |only| size.title == only);
+    let wanted = |size: &&Size| std::env::var("ONLY").map_or(!is_quick() || size.nodes == 3, |only| size.title == only);
     SIZES.iter().filter(wanted).try_for_each(compare)
 }
 
@@ -171,7 +176,7 @@ struct Seen {
 }
 
 fn compare_load(size: &Size, load: &Load, cluster: &Cluster, fronts: &[Front]) -> Outcome<()> {
-    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
+    let rounds = rounds(3);
     for command in ["set", "get"] {
         let mut seen = vec![Vec::new(); fronts.len()];
         for _ in 0..rounds {
@@ -219,7 +224,7 @@ fn take(front: &Front, cluster: &Cluster, load: &Load, command: &str) -> Outcome
             .args(["--cluster", "--csv", "-r", "100000", "-d", "64", "-t", command, "-p", &front.port.to_string()])
             .args([
                 "-n",
-                &load.requests.to_string(),
+                &some(load.requests).to_string(),
                 "-c",
                 &load.clients.to_string(),
                 "-P",
@@ -227,7 +232,7 @@ fn take(front: &Front, cluster: &Cluster, load: &Load, command: &str) -> Outcome
             ]),
     )?;
     let after = (front.processor_seconds()?, cluster.processor_seconds()?);
-    let per_request = |seconds: f64| seconds / load.requests as f64 * 1e6;
+    let per_request = |seconds: f64| seconds / some(load.requests) as f64 * 1e6;
     Ok(Seen {
         per_second: measured.per_second,
         front: per_request(after.0 - before.0),

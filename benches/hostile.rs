@@ -1,12 +1,16 @@
 //! How long other clients wait while one client does as much at once as it can: the slowest PING from another connection
 //! during each attack, beside redis-server.
 //!
-//! `make bench` runs all of it, `ONLY=keys` the attacks with that in their title. Every server has one thread for connections,
+//! `make bench` runs all of it, `ONLY=keys` the attacks with that in their title, `-- --quick` those with less than
+//! a million of something. Every server has one thread for connections,
 //! as it has by default. An attack that a server has not answered after a minute is ended there, and the server started anew. It is
 //! no timed test: what one request may cost depends on the machine, and most of it on Redis's own promises.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[path = "support/mod.rs"]
 #[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
 mod support;
@@ -17,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use options::{is_quick, is_wanted};
 use support::{Outcome, PING, Process, allow_files, connect, exchange, free_port, request};
 
 /// After so long an attack is over, answered or not.
@@ -170,7 +175,6 @@ struct Cost {
 
 fn main() -> Outcome<()> {
     allow_files()?;
-    let wanted = std::env::var("ONLY").unwrap_or_default();
     let mut peers = vec![Peer::start("redouble", &[env!("CARGO_BIN_EXE_redouble")])?];
     peers.push(Peer::start("redis-server", &["redis-server"])?);
     println!(
@@ -178,7 +182,9 @@ fn main() -> Outcome<()> {
     );
     println!("|---|---|---|---|---|---|---|");
     let mut longer = Vec::new();
-    for attack in ATTACKS.iter().filter(|attack| attack.title.contains(&wanted)) {
+    for attack in
+        ATTACKS.iter().filter(|attack| is_wanted(attack.title) && (!is_quick() || !attack.title.contains("000,000")))
+    {
         let costs: Vec<Cost> = peers.iter_mut().map(|peer| measure(peer, attack)).collect::<Outcome<_>>()?;
         let [ours, theirs] = costs.as_slice() else { continue };
         let shown = |cost: &Cost| match cost.took {

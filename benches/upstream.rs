@@ -1,7 +1,7 @@
 //! redouble in front of redis-server, beside the server alone, a plain relay of bytes, and twemproxy.
 //!
 //! `make bench` runs all of it. `ONLY=load`, `ONLY=idle` or `ONLY=subscriber` runs one part, `ONLY="16 per trip"` the loads with
-//! that in their title; `ROUNDS=9` repeats the loads more often. twemproxy is measured if `nutcracker` is on the PATH. All are in front of one and the same redis-server. Every round
+//! that in their title; `ROUNDS=9` repeats the loads more often, `-- --quick` measures less. twemproxy is measured if `nutcracker` is on the PATH. All are in front of one and the same redis-server. Every round
 //! measures each of them in turn, so that drift affects all alike, and medians are printed. Nothing is pinned to a processor:
 //! a server, what stands in front of it and the load are three processes.
 //!
@@ -10,6 +10,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
+#[path = "support/options.rs"]
+#[allow(dead_code, reason = "shared by benchmarks, none of which uses all of it")]
+mod options;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -19,6 +22,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use options::{is_wanted, rounds, some};
 use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 const VALUE: usize = 64;
@@ -73,10 +77,6 @@ fn main() -> Outcome<()> {
         compare_subscribers()?;
     }
     Ok(())
-}
-
-fn is_wanted(part: &str) -> bool {
-    std::env::var("ONLY").map_or(true, |only| part.contains(&only))
 }
 
 /// Copies bytes in both directions between each client and a connection of its own to the server, on one thread.
@@ -175,7 +175,7 @@ struct Seen {
 
 fn compare_loads(loads: &[&Load]) -> Outcome<()> {
     let deployment = Deployment::start()?;
-    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5);
+    let rounds = rounds(5);
     for load in loads {
         let mut seen = vec![Vec::new(); deployment.fronts.len()];
         for _ in 0..rounds {
@@ -254,12 +254,12 @@ impl Deployment {
         let before = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
         let measured = redis_benchmark(
             Command::new("redis-benchmark")
-                .args(["-p", &front.port.to_string(), "-n", &load.requests.to_string(), "--csv", "-r", "100000"])
+                .args(["-p", &front.port.to_string(), "-n", &some(load.requests).to_string(), "--csv", "-r", "100000"])
                 .args(["-c", &load.clients.to_string(), "-P", &load.per_trip.to_string()])
                 .args(load.command.iter().map(|word| word.replace("{value}", &"v".repeat(VALUE)))),
         )?;
         let after = (spent(front.process.as_ref())?, spent(Some(&self.server))?);
-        let per_request = |seconds: f64| seconds / load.requests as f64 * 1e6;
+        let per_request = |seconds: f64| seconds / some(load.requests) as f64 * 1e6;
         Ok(Seen {
             per_second: measured.per_second,
             front: per_request(after.0 - before.0),

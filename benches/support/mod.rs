@@ -91,6 +91,11 @@ impl Process {
         Ok((fields[11].parse::<f64>()? + fields[12].parse::<f64>()?) / TICKS_PER_SECOND)
     }
 
+    #[allow(dead_code, reason = "not every benchmark looks there itself")]
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub fn resident(&self) -> Outcome<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find(|line| line.starts_with("VmRSS")).ok_or("no VmRSS")?;

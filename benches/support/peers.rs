@@ -1,0 +1,55 @@
+//! The servers that redouble is measured beside: those on the PATH, and those that the command line names.
+
+use std::process::{Command, Stdio};
+
+use super::Outcome;
+
+#[derive(Clone)]
+pub struct Peer {
+    pub name: String,
+    /// The program and its arguments; `{port}` stands for the port.
+    pub command: Vec<String>,
+}
+
+impl Peer {
+    pub fn redouble(name: &str, settings: &[&str]) -> Self {
+        let command = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].iter().chain(settings);
+        Self { name: name.to_owned(), command: command.map(|word| (*word).to_owned()).collect() }
+    }
+}
+
+/// The peers that the command line names as `NAME=COMMAND`, then those on the PATH.
+pub fn others() -> Outcome<Vec<Peer>> {
+    let mut peers = Vec::new();
+    for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with("--")) {
+        let (name, command) =
+            argument.split_once('=').ok_or_else(|| format!("expected NAME=COMMAND, not {argument}"))?;
+        let command = command.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect();
+        peers.push(Peer { name: name.to_owned(), command });
+    }
+    for name in ["valkey-server", "redis-server"] {
+        let known = peers.iter().any(|peer| peer.name == name);
+        if !known && Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
+            let command = [name, "--port", "{port}", "--save", "", "--appendonly", "no"];
+            peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
+        } else if !known {
+            println!("Without {name}: it is not on the PATH, and PEERS has no {name}=\"COMMAND --port {{port}}\".");
+        }
+    }
+    Ok(peers)
+}
+
+/// Whether servers and load can be kept on processors of their own.
+pub fn can_pin() -> bool {
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    several && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok()
+}
+
+/// Keeps all threads of this process on some processors.
+pub fn pin_this_process(processors: &str) {
+    let _ = Command::new("taskset")
+        .args(["-apc", processors, &std::process::id().to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
