@@ -339,7 +339,7 @@ impl Engine {
         }
         let mut hooks = session.in_flight.hooks.take()?;
         if std::mem::take(&mut hooks.is_explored) {
-            self.instance.control.explorer.record_reply(session.client.id(), out.get(start..).unwrap_or_default());
+            self.instance.control.explorer.record_reply(self.client_of(session), out.get(start..).unwrap_or_default());
         }
         let mut parked = None;
         while parked.is_none()
