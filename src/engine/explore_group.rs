@@ -125,6 +125,11 @@ impl Engine {
             let back = FailoverOrder { to: Some(from), ..FailoverOrder::default() };
             fleet.fail_over(usize::from(to), back, 0)?.1.await?;
         }
+        // What a replica lacks of its new master's history is no change that could be lost.
+        for order in [LinkOrder::Heal, LinkOrder::Hold] {
+            together.iter().try_for_each(|engine| engine.order_links(order, None))?;
+            self.bring_replicas_up_to_date();
+        }
         Ok(())
     }
 

@@ -25,6 +25,7 @@ pub enum Action {
 
 impl Action {
     /// Whether a client has the turn.
+    #[cfg(test)]
     pub(super) fn is_of_client(self) -> bool {
         match self {
             Self::Run | Self::LostReply | Self::Crash | Self::Pause => true,

@@ -8,7 +8,9 @@ use super::links::Observes;
 use super::polls::Polls;
 use super::run::{ClientOf, RacingCommand};
 use super::token::RacerNumber;
-use crate::powers::wait_queue::WaitQueue;
+use crate::base::clock::Clock;
+use crate::powers::line::line_of;
+use crate::powers::wait_queue::{ParkedCommand, WaitQueue};
 
 /// A client that races.
 pub(super) struct Racer {
@@ -33,6 +35,8 @@ pub(super) struct Racer {
     pub(super) is_dead: bool,
     /// Its connection was closed under it, so that it may come back.
     pub(super) may_return: bool,
+    /// Its connection is closed when it asks about replicas: what it has written may be lost.
+    pub(super) has_lost: bool,
     /// Its commands are no longer held, because it repeats them in vain.
     pub(super) is_free: bool,
     /// What happens to the command that was released.
@@ -55,8 +59,22 @@ impl Racer {
             is_paused: false,
             is_dead: false,
             may_return: false,
+            has_lost: false,
             is_free: false,
             fate: Action::Run,
         }
+    }
+
+    /// Another master serves its connection from now on. That one knows nothing of what the client has written before, so WAIT
+    /// closes the connection, as it would be closed by a failover. Returns what is said of that.
+    pub(super) fn meet_another_master(&mut self, clock: &Arc<Clock>) -> Option<String> {
+        self.has_lost |= self.has_written;
+        let asks = |(_, command): &mut (_, RacingCommand)| command.observes == Observes::EveryLink;
+        let (queue, command) = self.held.take_if(|held| self.has_lost && asks(held))?;
+        (self.fate, self.may_return) = (Action::Crash, true);
+        queue.release_next(clock);
+        let ParkedCommand { client_name: name, words, .. } = &command.parked;
+        let name = if name.is_empty() { "a client".into() } else { name.escape_ascii().to_string() };
+        Some(format!("{name} is disconnected before {}", line_of(words)))
     }
 }

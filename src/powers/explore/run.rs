@@ -291,6 +291,11 @@ impl Run {
             }
         };
         let racer = &mut self.racers[place];
+        racer.has_lost &= racer.client == client;
+        if racer.has_lost && command.observes == Observes::EveryLink {
+            racer.may_return = true;
+            return Hold::Refuse;
+        }
         if racer.is_free && racer.polls.is_in_vain(&command, self.most_polls) {
             return Hold::Pass;
         }
@@ -714,11 +719,15 @@ impl Run {
         };
         if let Some((event, touched)) = replicated {
             let links = links();
-            self.taken.push(TakenTurn { event: Some(links.describe(action)), ..TakenTurn::of(turn) });
-            if matches!(action, Action::Failover { .. }) && !links.keeps_address {
-                // Their connections are closed.
-                self.racers.iter_mut().filter(|racer| !racer.is_gone).for_each(|racer| racer.may_return = true);
+            let mut said = links.describe(action);
+            for racer in self.racers.iter_mut().filter(|racer| matches!(action, Action::Failover { .. }) && !racer.is_gone) {
+                match links.keeps_address {
+                    true => racer.meet_another_master(clock).iter().for_each(|what| said.push_str(&format!("; {what}"))),
+                    // Its connection is closed.
+                    false => racer.may_return = true,
+                }
             }
+            self.taken.push(TakenTurn { event: Some(said), ..TakenTurn::of(turn) });
             self.note_change(&touched);
             self.is_running = true;
             return NextTurn::Event(event, self.id);
