@@ -254,6 +254,77 @@ fn a_failover_that_a_test_does_not_allow_is_refused_with_a_reason() {
     wire.ask("REDOUBLE EXPLORE STOP");
 }
 
+/// A client that goes to the master that a Sentinel names, and sends a command again that was not answered or refused there.
+struct Follower {
+    sentinel: SocketAddr,
+    worker: Worker,
+    number: usize,
+}
+
+impl Follower {
+    fn master(sentinel: SocketAddr) -> SocketAddr {
+        let named = Wire::connect(sentinel).ask("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster");
+        let [host, port] = named.items() else { panic!("{named:?}") };
+        format!("{}:{}", host.text(), port.text()).parse().unwrap()
+    }
+
+    fn connect(sentinel: SocketAddr, number: usize) -> Self {
+        Self { sentinel, worker: Worker::connect(Self::master(sentinel), number), number }
+    }
+
+    fn call(&mut self, words: &[&str]) -> Frame {
+        loop {
+            match self.worker.call(words) {
+                Ok(Frame::Error(line)) if line.starts_with(b"READONLY") => {}
+                Ok(reply) => return reply,
+                Err(Closed) => {}
+            }
+            self.worker = Worker::connect(Self::master(self.sentinel), self.number);
+        }
+    }
+}
+
+#[test]
+fn clients_that_ask_a_sentinel_find_the_new_master_and_the_lost_lock() {
+    let server = Server::builder().replicas(1).sentinels(1).spawn().expect("the server starts");
+    let sentinel = server.sentinels()[0];
+    let race = || {
+        let holders = Holders::default();
+        std::thread::scope(|scope| {
+            for number in 1..=2 {
+                let holders = &holders;
+                scope.spawn(move || {
+                    let mut client = Follower::connect(sentinel, number);
+                    let name = client.worker.name.clone();
+                    if client.call(&["SET", "lock", &name, "NX", "PX", "30000"]) == Frame::status("OK") {
+                        holders.enter(&name);
+                        client.call(&["INCR", "work"]);
+                        holders.leave(&name);
+                        client.call(&["EVAL", RELEASE, "1", "lock", &name]);
+                    }
+                });
+            }
+        });
+        let were_two = holders.were_two.into_inner().unwrap();
+        were_two
+    };
+    let search = || search().settle(Duration::from_millis(200)).failovers(1).runs(100);
+    let mut exploration = server.explore(search()).unwrap();
+    let mut found = None;
+    while found.is_none()
+        && let Some(number) = exploration.next().unwrap()
+    {
+        found = race().then(|| (number, exploration.fail().unwrap(), exploration.order().unwrap()));
+    }
+    drop(exploration);
+    let (number, token, order) = found.expect("two holders");
+    assert!(number <= 20, "it took {number} runs: {order:#?}");
+    let mut replay = server.replay(&token, search()).unwrap();
+    replay.next().unwrap();
+    assert!(race(), "{:#?}", replay.order());
+    assert_eq!((replay.strayed(), without_instants(&replay.order().unwrap())), (None, without_instants(&order)));
+}
+
 #[test]
 fn a_lock_that_expires_and_a_failover_go_together() {
     let server = spawn(1);
