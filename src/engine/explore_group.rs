@@ -118,7 +118,8 @@ impl Engine {
             self.step_link(to, kept)?;
         }
         let (from, has_sentinels) = (usize::from(master.instance.number), self.has_sentinels());
-        let order = FailoverOrder { to: Some(usize::from(to)), closes_clients: has_sentinels, ..FailoverOrder::default() };
+        let order =
+            FailoverOrder { to: Some(usize::from(to)), closes_clients: has_sentinels, ..FailoverOrder::default() };
         fleet.fail_over(from, order, 0)?.1.await?;
         if !has_sentinels {
             // Clients know one address only. Whoever is the master, it is there.

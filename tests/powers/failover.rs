@@ -422,7 +422,8 @@ fn replication_stops_at_exactly_the_command_that_a_fault_names() {
 fn a_fault_for_a_link_that_cannot_be_is_refused_or_changes_nothing() {
     let mut group = Group::start(1);
     let refused = group.ask(1, "REDOUBLE FAULT ADD a on SET hold-link");
-    let expected = "ERR a replica's address and port, the number of an instance, or * for all was expected; received nothing";
+    let expected =
+        "ERR a replica's address and port, the number of an instance, or * for all was expected; received nothing";
     assert_eq!(refused, Frame::error(expected));
     let refused = group.ask(1, "REDOUBLE FAULT ADD a on SET lag-link 2 200ms");
     assert_eq!(refused, Frame::error("ERR lag-link <replica> by <duration> was expected; received '200ms'"));

@@ -25,9 +25,7 @@ pub use chaos::{Action, Chaos};
 pub use footprint::Footprint;
 pub use links::{HeldLink, HeldLinks, MOST_HELD, Observes};
 pub use reply_summary::summarize;
-pub use run::{
-    ClientOf, Deadlines, Hold, NextTurn, RacerState, RacingCommand, RunId, Surroundings, TurnEvent,
-};
+pub use run::{ClientOf, Deadlines, Hold, NextTurn, RacerState, RacingCommand, RunId, Surroundings, TurnEvent};
 pub use token::Order;
 
 use crate::base::clock::Clock;
@@ -369,9 +367,10 @@ impl Explorer {
 
     /// Whether the clock goes on only for the explorer.
     pub fn owns_clock(&self) -> bool {
-        self.inner().exploration.as_ref().is_some_and(|exploration| {
-            exploration.has_replicas || !exploration.search.chaos.is_empty()
-        })
+        self.inner()
+            .exploration
+            .as_ref()
+            .is_some_and(|exploration| exploration.has_replicas || !exploration.search.chaos.is_empty())
     }
 
     /// From now on, replicas of the server are explored with it.
@@ -428,12 +427,7 @@ impl Explorer {
     }
 
     /// Releases the next command, if it is time for that. The waker is called when there may be more to do.
-    pub fn next_turn(
-        &self,
-        waker: &Waker,
-        around: &impl Surroundings,
-        clock: &Arc<Clock>,
-    ) -> NextTurn {
+    pub fn next_turn(&self, waker: &Waker, around: &impl Surroundings, clock: &Arc<Clock>) -> NextTurn {
         let mut inner = self.inner();
         inner.scheduler = Some(waker.clone());
         let Some(exploration) = &mut inner.exploration else {

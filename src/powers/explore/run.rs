@@ -374,12 +374,7 @@ impl Run {
     }
 
     /// Releases the next command, if it is time for that.
-    pub fn next_turn(
-        &mut self,
-        search: &mut OrderTree,
-        around: &impl Surroundings,
-        clock: &Arc<Clock>,
-    ) -> NextTurn {
+    pub fn next_turn(&mut self, search: &mut OrderTree, around: &impl Surroundings, clock: &Arc<Clock>) -> NextTurn {
         if self.is_running {
             return NextTurn::Wait(None);
         }
@@ -715,14 +710,20 @@ impl Run {
         let replicated = match action {
             Action::Replicate(to) => Some((TurnEvent::Replicate(to), delivery_to(to))),
             Action::Failover { to, losing } => Some((TurnEvent::FailOver { to, losing }, Footprint::everything())),
-            Action::Run | Action::LostReply | Action::Crash | Action::Pause | Action::Expiry | Action::TimePasses => None,
+            Action::Run | Action::LostReply | Action::Crash | Action::Pause | Action::Expiry | Action::TimePasses => {
+                None
+            }
         };
         if let Some((event, touched)) = replicated {
             let links = links();
             let mut said = links.describe(action);
-            for racer in self.racers.iter_mut().filter(|racer| matches!(action, Action::Failover { .. }) && !racer.is_gone) {
+            for racer in
+                self.racers.iter_mut().filter(|racer| matches!(action, Action::Failover { .. }) && !racer.is_gone)
+            {
                 match links.keeps_address {
-                    true => racer.meet_another_master(clock).iter().for_each(|what| said.push_str(&format!("; {what}"))),
+                    true => {
+                        racer.meet_another_master(clock).iter().for_each(|what| said.push_str(&format!("; {what}")))
+                    }
                     // Its connection is closed.
                     false => racer.may_return = true,
                 }

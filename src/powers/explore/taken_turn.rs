@@ -44,11 +44,9 @@ impl TakenTurn {
             Action::LostReply => format!("{words}  -> {reply} (lost)"),
             Action::Crash => format!("(dies before {words})"),
             Action::Pause => format!("(stands still before {words})"),
-            Action::Run
-            | Action::Expiry
-            | Action::TimePasses
-            | Action::Replicate(_)
-            | Action::Failover { .. } => format!("{words}  -> {reply}"),
+            Action::Run | Action::Expiry | Action::TimePasses | Action::Replicate(_) | Action::Failover { .. } => {
+                format!("{words}  -> {reply}")
+            }
         }
     }
 }

@@ -73,7 +73,9 @@ impl Order {
             text.extend(sign_of(first.action));
             match first.action {
                 Action::Replicate(to) => push_number(&mut text, to),
-                Action::Failover { to, losing } => [to, losing].iter().for_each(|number| push_number(&mut text, *number)),
+                Action::Failover { to, losing } => {
+                    [to, losing].iter().for_each(|number| push_number(&mut text, *number))
+                }
                 _ if first.client > 0 => push_number(&mut text, first.client),
                 _ => {}
             }
