@@ -85,6 +85,10 @@ impl Engine {
         if let Err(error) = done {
             self.instance.log.warn(format!("The explorer could not do what it has chosen: {error}"));
         }
+        // Who waited for replicas, or was blocked at a master that is none any more, is only told.
+        for engine in self.explored_together() {
+            engine.quiesce().await;
+        }
     }
 
     /// Whoever reads a replica finds there what the master has.
@@ -172,7 +176,7 @@ fn in_words(change: &[u8]) -> String {
     let mut lines = Vec::new();
     each_request(change, |_, words| {
         let is_around = |name: &&str| words.get(0).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
-        if !["SELECT", "MULTI", "EXEC", "PING", "REPLCONF"].iter().any(|name| is_around(&name)) {
+        if !["SELECT", "MULTI", "EXEC", "PING", "REPLCONF"].iter().any(is_around) {
             lines.push(line_of(&words.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()));
         }
     });
