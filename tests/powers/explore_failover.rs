@@ -119,8 +119,7 @@ fn race(server: &Server, work: Work) -> bool {
             });
         }
     });
-    let were_two = holders.were_two.into_inner().unwrap();
-    were_two
+    holders.were_two.into_inner().unwrap()
 }
 
 /// Explores until two hold the lock: the number of the run, the token, the order. Nothing if all orders were tried.
@@ -192,8 +191,7 @@ fn reads_something_old(server: &Server) -> bool {
     let mut writer = Worker::connect(master, 1);
     let mut reader = Worker::connect(replica, 2);
     writer.ask("SET stock 9").unwrap();
-    let is_old = reader.ask("GET stock").unwrap() != Frame::bulk("9");
-    is_old
+    reader.ask("GET stock").unwrap() != Frame::bulk("9")
 }
 
 #[test]
@@ -312,8 +310,7 @@ fn clients_that_ask_a_sentinel_find_the_new_master_and_the_lost_lock() {
                 });
             }
         });
-        let were_two = holders.were_two.into_inner().unwrap();
-        were_two
+        holders.were_two.into_inner().unwrap()
     };
     let search = || search().settle(Duration::from_millis(200)).failovers(1).runs(100);
     let mut exploration = server.explore(search()).unwrap();
