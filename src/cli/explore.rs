@@ -29,7 +29,7 @@ use crate::base::duration::spell_duration;
 use crate::base::error::plain;
 use crate::base::text::counted;
 use crate::powers::ExplorationSummary;
-use crate::server::{Builder, Exploration};
+use crate::server::{Builder, Exploration, Server};
 
 /// The status of a run that takes too long, as `timeout` has it.
 const STATUS_TIMED_OUT: u8 = 124;
@@ -66,9 +66,6 @@ impl Program {
             config.assign("journal", "yes");
         }
         let seeds = config.paths("load");
-        if config.number::<usize>("replicas") > 0 {
-            return Err("--replicas does not go with it: the clients of one server are let through in turn".into());
-        }
         if config.number::<usize>("instances") > 1 {
             return Err("--instances does not go with it: the clients of one server are let through in turn".into());
         }
@@ -77,9 +74,10 @@ impl Program {
         let _inside = events.enter();
         let mut signals = ForwardedSignals::catch()?;
         let builder = Builder::for_command(config, profile, Arc::clone(&log));
-        let servers = [builder.spawn().map_err(|error| error.to_string())?];
-        let [server] = &servers;
-        server.instances().iter().for_each(|instance| raise_file_limit(&instance.config, &log));
+        let servers = builder.spawn_all().map_err(|error| error.to_string())?;
+        let server = servers.first().ok_or("there is no instance")?;
+        let instances = servers.iter().flat_map(Server::instances);
+        instances.for_each(|instance| raise_file_limit(&instance.config, &log));
         let exploration = match &options.replay {
             Some(token) => server.replay(token, options.search.clone()),
             None => server.explore(options.search.clone()),

@@ -298,6 +298,12 @@ pub(super) static FLAGS: &[Flag] = &[
          client stands still until nothing else can move); one or several with commas, each at most once in a run, or as often \
          as it says: --chaos expiry,pause=2",
     ),
+    value("--failovers", &[Explore], "N", A_NUMBER, |options, value| {
+        let failovers = number(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        search(options, failovers, Search::failovers)
+    })
+    .replayed()
+    .help("how often a replica may become the master in a run, perhaps without the last changes; with --replicas (0)"),
     value("--polls", &[Explore], "N", A_NUMBER, |options, value| {
         let polls = number(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         search(options, polls, Search::polls)

@@ -68,6 +68,9 @@ pub trait Fleet: Send + Sync {
     /// Replicas connect to their masters in this process, and run what they have been sent. Nothing may be locked.
     fn bring_replicas_up_to_date(&self);
 
+    /// Makes this instance a primary, once it has run what its master has just sent it. Nothing may be locked.
+    fn follow_no_one(&self);
+
     /// This instance was reset: it and those that were started as a group with it have the roles of the start again, and the
     /// same data, which are none.
     fn reset_replication(&self);

@@ -66,7 +66,11 @@ fn follow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed while failing over."));
     }
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        call.server.follow_no_one();
+        match call.server.fleet().filter(|_| !call.session.executing && call.server.space.is_empty()) {
+            Some(fleet) => fleet.follow_no_one(),
+            // Data are locked inside of EXEC: the replica cannot be waited for.
+            None => call.server.follow_no_one(),
+        }
         return Ok(Reply::OK);
     }
     let Some(port @ 0..=65_535) = parse_integer(port) else { return Err(INVALID_PORT) };

@@ -58,12 +58,19 @@ impl Engine {
             ControlJob::Reset => {
                 if !self.instance.control.explorer.survives_reset() {
                     // There may be no exploration.
-                    let _ = self.instance.stop_exploring();
+                    if self.instance.stop_exploring().is_ok() {
+                        self.end_exploration();
+                    }
                 }
                 self.reset_everything().await?;
                 self.stop_explored_clock();
+                self.instance.control.explorer.links_were_opened();
             }
-            ControlJob::ResetForRun => self.reset_everything().await?,
+            ControlJob::EndExploration => {
+                self.end_exploration();
+                self.quiesce().await;
+            }
+            ControlJob::ResetForRun => self.reset_for_run().await?,
             ControlJob::BeginRun => self.begin_run().await?,
         }
         Ok(())

@@ -1,17 +1,15 @@
 //! The explorer's part in a command: its wait for a turn, and the task that gives turns.
 
 use std::future::{Future, poll_fn};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
-use super::control_job::in_micros;
 use super::{Engine, is_exec, keys, transaction};
-use crate::base::clock::{Clock, MAX_MICROS, Millis, Pace};
+use crate::base::clock::{Clock, Pace};
 use crate::base::error::CommandError;
 use crate::clients::session::Session;
 use crate::powers::{
-    Action, Deadlines, Footprint, Hold, Hook, NextTurn, Permit, RacerState, RacingCommand, Rule, RunId, Verdict,
+    Action, ClientOf, Footprint, Hold, Hook, NextTurn, Observes, Permit, RacingCommand, Rule, TurnEvent, Verdict,
 };
 use crate::protocol::Words;
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, TransactionCommand};
@@ -36,13 +34,24 @@ impl Engine {
         {
             return None;
         }
-        let footprint = self.footprint(session, spec, words);
+        let mut footprint = self.footprint(session, spec, words);
         let writes = footprint.writes();
-        let command = RacingCommand { parked: self.parked_command(session, words), name: spec.name, footprint, writes };
+        let observes = self.observes(session, spec);
+        if self.instance.control.explorer.has_replicas() && footprint != Footprint::default() {
+            footprint.add_link(self.instance.number, false);
+        }
+        let (parked, instance) = (self.parked_command(session, words), self.instance.number);
+        let command = RacingCommand { parked, name: spec.name, footprint, writes, instance, observes };
         let hold = self.instance.control.explorer.hold(command);
         let hooks = session.in_flight.hooks.as_mut()?;
         match hold {
             Hold::Pass => None,
+            Hold::PassBeside => {
+                if self.instance.is_replica() {
+                    self.let_links_catch_up();
+                }
+                None
+            }
             Hold::Park(permit) => {
                 hooks.is_explored = true;
                 Some(permit)
@@ -56,13 +65,35 @@ impl Engine {
 
     /// Sets what the explorer does to a command beside giving it its turn.
     pub(super) fn meet_fate(&self, session: &mut Session) {
+        let client = self.client_of(session);
         let Some(hooks) = session.in_flight.hooks.as_mut().filter(|hooks| hooks.is_explored) else { return };
-        let rule = match self.instance.control.explorer.take_fate(session.client.id()) {
+        let rule = match self.instance.control.explorer.take_fate(client) {
             Action::LostReply => Rule::of_one_command(LOST_REPLY, Verdict::CloseAfter),
             Action::Crash => Rule::of_one_command(CRASH, Verdict::CloseBefore),
-            Action::Run | Action::Pause | Action::Expiry | Action::TimePasses => return,
+            Action::Run
+            | Action::Pause
+            | Action::Expiry
+            | Action::TimePasses
+            | Action::Replicate(_)
+            | Action::Failover { .. } => return,
         };
         hooks.rule = Some(rule);
+    }
+
+    pub(super) fn client_of(&self, session: &Session) -> ClientOf {
+        ClientOf { instance: self.instance.number, id: session.client.id() }
+    }
+
+    /// Which links to replicas a command can tell apart.
+    fn observes(&self, session: &Session, spec: &CommandSpec) -> Observes {
+        let asks = |spec: &CommandSpec| matches!(spec.name, "WAIT" | "WAITAOF");
+        if self.instance.is_replica() {
+            Observes::LinkTo(self.instance.number)
+        } else if asks(spec) || is_exec(spec) && transaction::queued(session).any(|queued| asks(queued.row.spec)) {
+            Observes::EveryLink
+        } else {
+            Observes::Nothing
+        }
     }
 
     /// The keys that a command may read and write.
@@ -87,15 +118,23 @@ impl Engine {
     /// Removes a disconnected client from the exploration.
     pub(super) fn leave_exploration(&self, session: &Session) {
         if self.instance.active_hooks.has(Hook::Explore) {
-            self.instance.control.explorer.client_left(session.client.id());
+            self.instance.control.explorer.client_left(self.client_of(session));
         }
     }
 
     /// Resets the server, and begins the next chosen run.
     pub(super) async fn begin_run(self: &Arc<Self>) -> Result<(), CommandError> {
-        self.reset_everything().await?;
+        self.reset_for_run().await?;
         self.arm_run();
         Ok(())
+    }
+
+    /// Resets all that is explored.
+    pub(super) async fn reset_for_run(&self) -> Result<(), CommandError> {
+        for other in self.explored_together().iter().filter(|other| !Arc::ptr_eq(&other.instance, &self.instance)) {
+            other.reset_everything().await?;
+        }
+        self.reset_everything().await
     }
 
     /// Stops the clock, if it goes on only for the explorer.
@@ -103,51 +142,42 @@ impl Engine {
         if self.instance.control.explorer.owns_clock() && self.backend.upstream().is_none() {
             self.instance.clock.set_auto(None);
             self.instance.clock.set_pace(Pace::Frozen);
-        }
-    }
-
-    /// The deadlines of a server whose clock goes on only for the explorer.
-    fn deadlines(&self) -> Option<Deadlines> {
-        if self.backend.upstream().is_some() {
-            return None;
-        }
-        let now = self.instance.clock.millis();
-        let end = |(deadline, key): (Millis, Vec<u8>)| (deadline.saturating_add(1), key);
-        let key = self.instance.keyspace.next_expiry(now).map(end).filter(|(end, _)| *end <= MAX_MICROS / 1000);
-        let wait = self.next_deadline().filter(|deadline| *deadline > now);
-        Some(Deadlines { now, key, wait })
-    }
-
-    /// Moves the clock in a run that has not ended.
-    async fn move_clock_in_run(&self, to: Millis, run: RunId) {
-        let _turn = self.control_jobs.lock().await;
-        if self.instance.control.explorer.is_in_run(run) {
-            self.move_clock(in_micros(to)).await;
+            let now = self.instance.clock.micros();
+            self.each_other_explored(|other| {
+                other.instance.clock.set_auto(None);
+                other.instance.clock.set_pace(Pace::Frozen);
+                other.instance.clock.set(now);
+            });
         }
     }
 
     /// Begins the next chosen run. Must be called on an event loop, which gives the turns from now on.
     pub fn arm_run(self: &Arc<Self>) {
         self.instance.active_hooks.arm(Hook::Explore);
+        self.each_other_explored(|other| other.instance.active_hooks.arm(Hook::Explore));
         self.stop_explored_clock();
         if !self.instance.control.explorer.arm() {
             // The exploration was stopped during the reset.
-            self.instance.active_hooks.disarm(Hook::Explore);
+            self.end_exploration();
         }
         if self.instance.control.explorer.claim_scheduling() {
             tokio::spawn(give_turns(Arc::downgrade(self)));
         }
     }
 
-    /// Gives the next turn, if it is due.
-    fn look(&self, waker: &Waker) -> NextTurn {
-        let instance = &self.instance;
-        let state = |id: u64| match instance.clients.get(id) {
-            None => RacerState::Gone,
-            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => RacerState::Blocked,
-            Some(_) => RacerState::Idle,
-        };
-        instance.control.explorer.next_turn(waker, state, || self.deadlines(), &instance.clock)
+    /// The exploration was stopped: the clients of all instances go on without it.
+    pub fn end_exploration(&self) {
+        self.instance.active_hooks.disarm(Hook::Explore);
+        if !self.instance.control.explorer.has_replicas() {
+            return;
+        }
+        self.instance.heal_links();
+        self.each_other_explored(|other| {
+            other.instance.active_hooks.disarm(Hook::Explore);
+            other.instance.clock.set_pace(Pace::Speed(1.0));
+            other.instance.heal_links();
+        });
+        self.bring_replicas_up_to_date();
     }
 }
 
@@ -160,7 +190,7 @@ async fn give_turns(engine: Weak<Engine>) {
                 let Some(engine) = engine.upgrade() else { return Poll::Ready(None) };
                 match engine.look(cx.waker()) {
                     NextTurn::Granted => return Poll::Ready(Some((engine, None))),
-                    NextTurn::MoveClock(to, run) => return Poll::Ready(Some((engine, Some((to, run))))),
+                    NextTurn::Event(event, run) => return Poll::Ready(Some((engine, Some((event, run))))),
                     NextTurn::Over => return Poll::Ready(None),
                     NextTurn::Wait(None) => return Poll::Pending,
                     NextTurn::Wait(Some(duration)) => {
@@ -172,11 +202,13 @@ async fn give_turns(engine: Weak<Engine>) {
                 }
             }
         });
-        let Some((engine, move_to)) = went.await else { return };
-        if let Some((to, run)) = move_to {
-            engine.move_clock_in_run(to, run).await;
+        let Some((engine, event)) = went.await else { return };
+        match event {
+            Some((TurnEvent::MoveClock(to), run)) => engine.move_clocks_in_run(to, run).await,
+            Some((event, run)) => engine.treat_links_in_run(event, run).await,
+            None => {}
         }
-        engine.instance.clock.wait_until_quiescent().await;
+        engine.wait_for_explored().await;
         engine.instance.control.explorer.turn_is_over();
     }
 }

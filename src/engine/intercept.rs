@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::{Engine, Fibers, Resolved, Turn, is_exec, keys, transaction};
+use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::clients::fleet::LinkOrder;
 use crate::clients::session::{Flow, Hooks, Session, Stage, Wait};
 use crate::powers::{CommandInfo, Hook, ParkedCommand, Permit, Rule, Verdict, WaitQueue};
 use crate::protocol::{Reply, Words};
@@ -304,7 +306,10 @@ impl Engine {
             | Verdict::Drip { .. }
             | Verdict::Reset
             | Verdict::Refuse
-            | Verdict::Pause => None,
+            | Verdict::Pause
+            | Verdict::HoldLink(_)
+            | Verdict::LagLink { .. }
+            | Verdict::CutLink(_) => None,
         }
     }
 
@@ -321,6 +326,12 @@ impl Engine {
             }
             Verdict::CloseBefore => Some(Flow::Close),
             Verdict::Reset => Some(Flow::Reset),
+            Verdict::HoldLink(replica) => self.treat_link(&rule, LinkOrder::Hold, replica),
+            Verdict::CutLink(replica) => self.treat_link(&rule, LinkOrder::Cut, replica),
+            Verdict::LagLink { replica, by } => {
+                let by = Millis::try_from(by.as_millis()).unwrap_or(Millis::MAX);
+                self.treat_link(&rule, LinkOrder::Lag(by), replica)
+            }
             Verdict::Delay(_)
             | Verdict::CloseAfter
             | Verdict::Truncate(_)
@@ -331,6 +342,16 @@ impl Engine {
         }
     }
 
+    /// Treats the links to replicas before a command runs.
+    fn treat_link(&self, rule: &Rule, order: LinkOrder, replica: &str) -> Option<Flow> {
+        let number = usize::from(self.instance.number);
+        let replica = Some(replica).filter(|replica| *replica != "*");
+        if let Some(Err(error)) = self.instance.fleet().map(|fleet| fleet.order_link(number, order, replica)) {
+            self.instance.log.warn(format!("Fault '{}' has no effect: {error}", rule.fault.name));
+        }
+        None
+    }
+
     /// Takes a command that has run through the gates behind, until one parks it. The reply begins at `start`.
     fn park_behind(&self, session: &mut Session, start: usize, out: &[u8]) -> Option<Permit> {
         // During a pause no command gets its reply, even if it was blocked before any hook was armed.
@@ -339,7 +360,7 @@ impl Engine {
         }
         let mut hooks = session.in_flight.hooks.take()?;
         if std::mem::take(&mut hooks.is_explored) {
-            self.instance.control.explorer.record_reply(session.client.id(), out.get(start..).unwrap_or_default());
+            self.instance.control.explorer.record_reply(self.client_of(session), out.get(start..).unwrap_or_default());
         }
         let mut parked = None;
         while parked.is_none()
@@ -386,7 +407,10 @@ impl Engine {
             | Verdict::Hang
             | Verdict::Reset
             | Verdict::Refuse
-            | Verdict::Pause => flow,
+            | Verdict::Pause
+            | Verdict::HoldLink(_)
+            | Verdict::LagLink { .. }
+            | Verdict::CutLink(_) => flow,
         }
     }
 

@@ -112,7 +112,10 @@ impl Engine {
                 | Verdict::Hang
                 | Verdict::Drip { .. }
                 | Verdict::Refuse
-                | Verdict::Pause,
+                | Verdict::Pause
+                | Verdict::HoldLink(_)
+                | Verdict::LagLink { .. }
+                | Verdict::CutLink(_),
             )
             | None => outcome(session, reply, flow),
         };

@@ -12,6 +12,7 @@ mod calls;
 mod connections;
 mod control_job;
 mod explore;
+mod explore_group;
 mod intercept;
 mod journal;
 mod monitor;
@@ -24,8 +25,8 @@ mod transaction;
 mod upstream;
 mod waits;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::CommandError;
 use crate::clients::instance::Instance;
@@ -93,6 +94,8 @@ pub struct Engine {
     /// The server whose clock this one goes by, if it has none of its own.
     clock_owner: Option<Arc<Engine>>,
     replay: replay::Replay,
+    /// The instances whose clients are explored together, this one among them; empty if it is alone.
+    explored_together: OnceLock<Vec<Weak<Engine>>>,
 }
 
 impl Engine {
@@ -112,6 +115,7 @@ impl Engine {
             auto_advance: auto::AutoAdvance::default(),
             clock_owner: None,
             replay: replay::Replay::default(),
+            explored_together: OnceLock::new(),
         }
     }
 

@@ -49,6 +49,18 @@ pub enum Verdict {
     Refuse,
     /// No command runs and no reply is sent until the rule is removed.
     Pause,
+    /// It runs, and its change and those behind it do not reach this replica: the address and port, the number of the instance, or
+    /// `*` for all. Links stay held when the rule is gone.
+    HoldLink(String),
+    /// It runs, and its change and those behind it reach a replica later.
+    LagLink {
+        /// As in [`HoldLink`](Self::HoldLink).
+        replica: String,
+        /// How much later, by the server's clock.
+        by: Duration,
+    },
+    /// It runs, and a replica is cut off before that.
+    CutLink(String),
 }
 
 /// Declares the kinds of verdicts.
@@ -86,6 +98,9 @@ verdicts! {
     Reset = "RESET",
     Refuse = "REFUSE",
     Pause = "PAUSE",
+    HoldLink = "HOLD-LINK replica",
+    LagLink = "LAG-LINK replica BY duration",
+    CutLink = "CUT-LINK replica",
 }
 
 /// What a verdict applies to.
@@ -120,7 +135,10 @@ impl VerdictKind {
             | Self::Truncate
             | Self::Hang
             | Self::Drip
-            | Self::Reset => Target::Request,
+            | Self::Reset
+            | Self::HoldLink
+            | Self::LagLink
+            | Self::CutLink => Target::Request,
             Self::Refuse => Target::Connection,
             Self::Pause => Target::Server,
         }
@@ -145,6 +163,9 @@ impl Verdict {
             Self::Reset => VerdictKind::Reset,
             Self::Refuse => VerdictKind::Refuse,
             Self::Pause => VerdictKind::Pause,
+            Self::HoldLink(_) => VerdictKind::HoldLink,
+            Self::LagLink { .. } => VerdictKind::LagLink,
+            Self::CutLink(_) => VerdictKind::CutLink,
         }
     }
 
@@ -155,8 +176,15 @@ impl Verdict {
             Self::Delay(duration) => vec![spell_duration(*duration).into_bytes()],
             Self::Truncate(bytes) => vec![bytes.to_string().into_bytes()],
             Self::Drip { bytes, every } => vec![bytes.to_string().into_bytes(), spell_duration(*every).into_bytes()],
+            Self::HoldLink(replica) | Self::CutLink(replica) => vec![replica.clone().into_bytes()],
+            Self::LagLink { replica, by } => vec![replica.clone().into_bytes(), spell_duration(*by).into_bytes()],
             Self::CloseBefore | Self::CloseAfter | Self::Hang | Self::Reset | Self::Refuse | Self::Pause => Vec::new(),
         }
+    }
+
+    /// Whether it is about a link to a replica.
+    pub(crate) fn is_about_links(&self) -> bool {
+        matches!(self.kind(), VerdictKind::HoldLink | VerdictKind::LagLink | VerdictKind::CutLink)
     }
 
     /// As it is written on the wire.
@@ -288,7 +316,10 @@ impl Fault {
             | Verdict::Drip { .. }
             | Verdict::Reset
             | Verdict::Refuse
-            | Verdict::Pause => {}
+            | Verdict::Pause
+            | Verdict::HoldLink(_)
+            | Verdict::LagLink { .. }
+            | Verdict::CutLink(_) => {}
         }
         let bytes: usize = self.words().iter().map(Vec::len).sum();
         if bytes > MOST_BYTES {
@@ -636,6 +667,9 @@ mod tests {
             (Verdict::Reset, "reset"),
             (Verdict::Refuse, "refuse"),
             (Verdict::Pause, "pause"),
+            (Verdict::HoldLink("*".into()), "hold-link *"),
+            (Verdict::LagLink { replica: "2".into(), by: Duration::from_millis(200) }, "lag-link 2 by 200ms"),
+            (Verdict::CutLink("127.0.0.1:7001".into()), "cut-link 127.0.0.1:7001"),
         ];
         assert_eq!(verdicts.clone().map(|(verdict, _)| verdict.kind()), VerdictKind::ALL);
         for (verdict, line) in verdicts {

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use active_hooks::{ActiveHooks, Hook, HookPath};
 pub use explore::{
-    Action, Chaos, Deadlines, ExplorationSummary, Explorer, Footprint, Hold, NextTurn, Order, OrdersLeft, RacerState,
-    RacingCommand, RunId, Search,
+    Action, Chaos, ClientOf, Deadlines, ExplorationSummary, Explorer, Footprint, HeldLink, HeldLinks, Hold, MOST_HELD,
+    NextTurn, Observes, Order, OrdersLeft, RacerState, RacingCommand, RunId, Search, Surroundings, TurnEvent,
 };
 pub use fault::{Fault, Faults, Precedence, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
@@ -45,7 +45,8 @@ pub struct Control {
     pub faults: Faults,
     pub gates: Gates,
     pub journal: Arc<Journal>,
-    pub explorer: Explorer,
+    /// Shared with the replicas that were started with it.
+    pub explorer: Arc<Explorer>,
     reported: Mutex<Reported>,
 }
 

@@ -536,6 +536,10 @@ impl Builder {
                 return Err(Error::Config("Configured to not listen anywhere".into()));
             }
             if let Some(master) = master {
+                // Nobody else has it yet.
+                if let Some(control) = Arc::get_mut(&mut instance.control) {
+                    control.explorer = Arc::clone(&master.instance().control.explorer);
+                }
                 let Primary { host, port } = address_of(master);
                 instance.config.assign("replicaof", [&host[..], b" ", port.to_string().as_bytes()].concat());
                 instance.apply_settings();

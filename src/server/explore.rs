@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::error::Error;
 use crate::clients::session::ControlJob;
 use crate::engine::Engine;
-use crate::powers::{ExplorationSummary, Order, OrdersLeft, Search};
+use crate::powers::{ClientOf, ExplorationSummary, Order, OrdersLeft, Search};
 
 impl World {
     /// Starts an exploration: runs of a test in every order of the commands that its clients send concurrently. The
@@ -94,7 +94,7 @@ impl Exploration {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<u64>, Error> {
         let instance = &self.engine.instance;
-        let number = instance.control.explorer.next(0, &instance.clock).map_err(refused)?;
+        let number = instance.control.explorer.next(ClientOf::default(), &instance.clock).map_err(refused)?;
         if number.is_none() {
             self.engine.settle_here();
             return Ok(None);
@@ -113,7 +113,7 @@ impl Exploration {
         let engine = Arc::clone(&self.engine);
         self.wait_for(async move {
             for _ in 0..STEPS {
-                if engine.instance.clients.is_empty() {
+                if engine.has_no_explored_clients() {
                     break;
                 }
                 Clock::sleep(STEP).await;
@@ -149,6 +149,7 @@ impl Exploration {
     /// Ends the exploration and releases all parked commands. Returns the results, including the current run.
     pub fn stop(self) -> Result<ExplorationSummary, Error> {
         let findings = self.engine.instance.stop_exploring().map_err(refused)?;
+        self.engine.end_exploration();
         self.engine.settle_here();
         Ok(findings)
     }
@@ -167,6 +168,7 @@ impl Drop for Exploration {
     fn drop(&mut self) {
         // The exploration may have been stopped by command.
         if self.engine.instance.stop_exploring().is_ok() {
+            self.engine.end_exploration();
             self.engine.settle_here();
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::instance_control::no_such_instance;
 use super::node::Node;
 use super::nodes::Nodes;
-use super::replicas::{Had, name_of, take_back};
+use super::replicas::{Had, name_of, promote, take_back};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
@@ -70,7 +70,7 @@ impl Nodes {
         }
         let had = Had::of(chosen);
         let lost = master.instance().written_since(had.offset);
-        chosen.instance().follow_no_one();
+        promote(chosen);
         *chosen.part().successor.lock_ignoring_poison() = None;
         let primary = address_of(chosen);
         let mut changed = vec![chosen];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::node::Node;
 use super::nodes::Nodes;
-use super::replicas::name_of;
+use super::replicas::{name_of, promote};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
@@ -132,6 +132,10 @@ impl Fleet for Node {
             nodes.bring_replicas_up_to_date();
             nodes.hand_over();
         }
+    }
+
+    fn follow_no_one(&self) {
+        promote(self);
     }
 
     fn reset_replication(&self) {

@@ -1,5 +1,6 @@
 //! All instances of a process.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use super::node::Node;
@@ -19,6 +20,13 @@ impl Nodes {
         let nodes = Arc::new(Self { list, sentinels, failovers: Mutex::default() });
         for node in nodes.servers() {
             node.set_nodes(&nodes);
+        }
+        let replicas = nodes.all().iter().filter(|node| node.part().is_first_replica());
+        let origins: BTreeSet<usize> = replicas.map(|node| node.part().origin(node.number())).collect();
+        for origin in origins {
+            let group = nodes.all().iter().filter(|node| node.part().origin(node.number()) == origin);
+            let engines: Vec<_> = group.clone().map(|node| Arc::downgrade(node.root())).collect();
+            group.for_each(|node| node.root().explore_with(engines.clone()));
         }
         nodes
     }

@@ -214,6 +214,12 @@ pub(super) fn take_back(node: &Node, changes: u64) -> Result<(), CommandError> {
     if replayed.is_held_up { Err(busy(Busy)) } else { Ok(()) }
 }
 
+/// Makes a replica a primary between two parts of the stream: nothing of its former master's runs afterwards.
+pub(super) fn promote(node: &Node) {
+    let _turn = node.part().turn.lock_ignoring_poison();
+    node.instance().follow_no_one();
+}
+
 /// Tells the master how far its replica is.
 fn acknowledge(instance: &Instance, link: &MasterLink) {
     if let Some(master) = link.master.upgrade() {

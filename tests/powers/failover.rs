@@ -392,3 +392,66 @@ fn a_replica_of_a_replica_gets_everything_and_goes_on_when_that_one_is_promoted(
     group.ask(3, "SELECT 0");
     assert_eq!(group.ask(3, "GET own"), Frame::bulk("1"));
 }
+
+#[test]
+fn replication_stops_at_exactly_the_command_that_a_fault_names() {
+    for (verdict, state) in [("hold-link *", "held"), ("hold-link 2", "held"), ("lag-link 2 by 1h", "late")] {
+        let mut group = Group::start(1);
+        let fault = format!("REDOUBLE FAULT ADD lost on SET key lock times 1 {verdict}");
+        assert_eq!(group.ask(1, &fault), ok());
+        group.ask(1, "SET before 1");
+        assert_eq!(group.ask(2, "EXISTS before"), integer(1));
+        assert_eq!(group.ask(1, "SET lock alice NX PX 30000"), ok());
+        assert_eq!(group.ask(2, "EXISTS lock"), integer(0));
+        assert_eq!((group.link(1, "state"), group.link(1, "held")), (Frame::bulk(state), integer(1)));
+        let rules = group.ask(1, "REDOUBLE FAULT LIST").items()[0].items()[3].text();
+        assert_eq!(rules, format!("on SET key lock times 1 {verdict}"));
+        assert_eq!(group.fail_over(1, "", "lost"), integer(1));
+        assert_eq!(group.ask(2, "SET lock bob NX PX 30000"), ok());
+    }
+    let mut group = Group::start(1);
+    let port = group.port(2);
+    group.ask(1, &format!("REDOUBLE FAULT ADD cut on SET key lock cut-link 127.0.0.1:{port}"));
+    assert_eq!(group.ask(1, "SET lock alice NX"), ok());
+    assert_eq!(group.field(2, "replication", "master_link_status"), "down");
+    group.ask(1, "REDOUBLE LINK 1 HEAL");
+    assert_eq!(group.ask(2, "GET lock"), Frame::bulk("alice"));
+}
+
+#[test]
+fn a_fault_for_a_link_that_cannot_be_is_refused_or_changes_nothing() {
+    let mut group = Group::start(1);
+    let refused = group.ask(1, "REDOUBLE FAULT ADD a on SET hold-link");
+    let expected =
+        "ERR a replica's address and port, the number of an instance, or * for all was expected; received nothing";
+    assert_eq!(refused, Frame::error(expected));
+    let refused = group.ask(1, "REDOUBLE FAULT ADD a on SET lag-link 2 200ms");
+    assert_eq!(refused, Frame::error("ERR lag-link <replica> by <duration> was expected; received '200ms'"));
+    assert_eq!(group.ask(1, "AUTH space.own any"), ok());
+    let refused = group.ask(1, "REDOUBLE FAULT ADD a on SET hold-link *");
+    let expected = "ERR links to replicas are those of an instance with data of its own, outside of spaces";
+    assert_eq!(refused, Frame::error(expected));
+    let mut group = Group::start(1);
+    assert_eq!(group.ask(1, "REDOUBLE FAULT ADD a on SET hold-link 7"), ok());
+    assert_eq!(group.ask(1, "SET key 1"), ok());
+    assert_eq!(group.ask(2, "GET key"), Frame::bulk("1"));
+}
+
+#[test]
+fn nothing_of_the_former_master_runs_once_a_replica_was_told_to_follow_no_one() {
+    for _ in 0..20 {
+        let mut group = Group::start(1);
+        let master = address(&group.servers[0]);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                let mut wire = Wire::connect(master);
+                (0..1000).for_each(|_| drop(wire.ask("INCR n")));
+            });
+            assert_eq!(group.ask(2, "REPLICAOF NO ONE"), ok());
+            let (value, offset) = (group.ask(2, "GET n"), group.field(2, "replication", "master_repl_offset"));
+            writer.join().expect("the writer");
+            assert_eq!(group.ask(2, "GET n"), value);
+            assert_eq!(group.field(2, "replication", "master_repl_offset"), offset);
+        });
+    }
+}

@@ -8,6 +8,7 @@ mod clock;
 mod driver;
 mod explore;
 mod explore_chaos;
+mod explore_failover;
 mod failover;
 mod faults;
 mod faults_matching;

@@ -20,6 +20,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("instances::", OWN_SERVERS),
     ("links::", REPLICAS),
     ("failover::", REPLICAS),
+    ("explore_failover::", REPLICAS),
     ("sentinel::", REPLICAS),
     ("async_waits::clocks_and_guards_are_at_rest_when_they_return_although_no_task_ran_meanwhile", CLOCK),
     ("explore_chaos::a_holder_that_stands_still_past_its_deadline_and_then_writes_is_found", CLOCK),

@@ -22,6 +22,9 @@ impl Instance {
                 "refuse is about new connections, which are in no space yet: add it outside of spaces".to_owned()
             );
         }
+        if fault.verdict.is_about_links() && (!self.space.is_empty() || self.upstream.is_some()) {
+            return Err("links to replicas are those of an instance with data of its own, outside of spaces".to_owned());
+        }
         let rule = self.control.faults.add(fault, precedence)?;
         self.update_fault_hooks();
         Ok(rule)

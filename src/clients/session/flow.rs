@@ -115,6 +115,8 @@ pub enum ControlJob {
     ResetForRun,
     /// The same, and then the exploration's next run begins.
     BeginRun,
+    /// An exploration was stopped: the clients of all instances that were explored go on, and each clock runs.
+    EndExploration,
 }
 
 impl ControlJob {

@@ -5,7 +5,7 @@ use super::{Action, Power, begin, count, duration, expected, nothing_more, numbe
 use crate::base::error::CommandError;
 use crate::clients::session::ControlJob;
 use crate::commands::{Call, CommandResult};
-use crate::powers::{Chaos, ExplorationSummary, Order, Search};
+use crate::powers::{Chaos, ClientOf, ExplorationSummary, Order, Search};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
@@ -17,7 +17,7 @@ pub(super) const EXPLORE: Power = Power::new(
 .for_clients();
 
 const START: &str = "START [RUNS number] [RANDOM number] [SEED number] [SETTLE duration] [CLIENT name-glob] \
-                     [CLIENTS number] [EVERY-ORDER] [CHAOS kinds] [POLLS number]";
+                     [CLIENTS number] [EVERY-ORDER] [CHAOS kinds] [FAILOVERS number] [POLLS number]";
 const REPLAY: &str = "REPLAY token [SETTLE duration] [CLIENT name-glob] [CHAOS kinds] [POLLS number]";
 
 const ACTIONS: &[Action] = &[
@@ -60,6 +60,8 @@ fn start(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             search.clients = usize::try_from(number(args, "clients", 0)?).unwrap_or(usize::MAX);
         } else if args.take("every-order") {
             search.every_order = true;
+        } else if args.take("failovers") {
+            search = search.failovers(u32::try_from(number(args, "failovers", 0)?).unwrap_or(u32::MAX));
         } else if !take_either(&mut search, args)? {
             return Err(no_option(START, args));
         }
@@ -121,7 +123,7 @@ fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, Command
                 word,
             )
         };
-        search.chaos = word.and_then(Chaos::parse).ok_or_else(wrong)?;
+        *search = std::mem::take(search).chaos(word.and_then(Chaos::parse).ok_or_else(wrong)?);
     } else if args.take("polls") {
         search.polls = u32::try_from(number(args, "polls", 0)?).unwrap_or(u32::MAX);
     } else {
@@ -132,7 +134,7 @@ fn take_either(search: &mut Search, args: &mut Args<'_>) -> Result<bool, Command
 
 fn next(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let driver = call.session.client.id();
+    let driver = ClientOf { instance: call.server.number, id: call.session.client.id() };
     let number = call.server.control.explorer.next(driver, &call.server.clock).map_err(refused)?;
     match number {
         Some(number) => begin(call, ControlJob::BeginRun, count(number)),
@@ -159,7 +161,7 @@ fn findings(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> 
 fn stop(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let findings = call.server.stop_exploring().map_err(refused)?;
-    settle(call, describe(&findings))
+    begin(call, ControlJob::EndExploration, describe(&findings))
 }
 
 fn describe(findings: &ExplorationSummary) -> Reply<'static> {

@@ -107,6 +107,23 @@ fn verdict(args: &mut Args<'_>) -> Result<Verdict, CommandError> {
         VerdictKind::Reset => Verdict::Reset,
         VerdictKind::Refuse => Verdict::Refuse,
         VerdictKind::Pause => Verdict::Pause,
+        VerdictKind::HoldLink => Verdict::HoldLink(replica(args)?),
+        VerdictKind::LagLink => {
+            let replica = replica(args)?;
+            if !args.take("by") {
+                return Err(expected(&format!("{} was expected", spelled(kind.words())), args.peek()));
+            }
+            Verdict::LagLink { replica, by: duration(args)? }
+        }
+        VerdictKind::CutLink => Verdict::CutLink(replica(args)?),
+    })
+}
+
+fn replica(args: &mut Args<'_>) -> Result<String, CommandError> {
+    let word = args.optional();
+    let name = word.and_then(|word| std::str::from_utf8(word).ok()).filter(|name| !name.is_empty());
+    name.map(str::to_owned).ok_or_else(|| {
+        expected("a replica's address and port, the number of an instance, or * for all was expected", word)
     })
 }
 

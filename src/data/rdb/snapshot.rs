@@ -3,7 +3,7 @@
 
 use super::reader::Reader;
 use super::{CHECKSUM, Content, VALKEY_FORMAT, format_of, read_value, write_content, write_length, write_string};
-use super::{LIBRARY, TIMES};
+use super::{LIBRARY, STRING, TIMES};
 use crate::base::clock::Millis;
 use crate::base::profile::{Family, PROFILES, Profile, Since};
 
@@ -198,6 +198,8 @@ pub struct SnapshotWriter {
     out: Vec<u8>,
     value: Vec<u8>,
     profile: Profile,
+    /// Strings are compressed where that is shorter.
+    compresses: bool,
 }
 
 impl SnapshotWriter {
@@ -210,10 +212,15 @@ impl SnapshotWriter {
             VALKEY_FORMAT => format!("VALKEY{VALKEY_FORMAT:03}"),
             format => format!("REDIS{format:04}"),
         };
-        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile };
+        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile, compresses: true };
         writer.note("redis-ver", &profile.redis_version().to_string());
         writer.note("redis-bits", &usize::BITS.to_string());
         writer
+    }
+
+    /// Leaves keys and values that are strings as they are, which is faster.
+    pub fn without_compression(self) -> Self {
+        Self { compresses: false, ..self }
     }
 
     fn note(&mut self, name: &str, value: &str) {
@@ -246,6 +253,14 @@ impl SnapshotWriter {
         if let Some(deadline) = deadline {
             self.out.push(DEADLINE);
             self.out.extend_from_slice(&deadline.to_le_bytes());
+        }
+        if let (Content::String(value), false) = (&content, self.compresses) {
+            self.out.push(STRING);
+            for part in [name, &**value] {
+                write_length(&mut self.out, part.len());
+                self.out.extend_from_slice(part);
+            }
+            return;
         }
         self.value.clear();
         write_content(&mut self.value, &content, &self.profile);

@@ -1,4 +1,5 @@
-//! What can happen in a run beside commands in some order: a lock expires, a reply is lost, a client dies or stands still.
+//! What can happen in a run beside commands in some order: a lock expires, a reply is lost, a client dies or stands still, a
+//! replica gets a change or becomes the master.
 
 /// What a turn does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,9 +17,22 @@ pub enum Action {
     Expiry,
     /// The clock goes to the next deadline, because nothing else can happen. No client has this turn.
     TimePasses,
+    /// The replica with this number gets the next change. No client has this turn.
+    Replicate(u16),
+    /// The replica `to` becomes the master, without the last so many changes. No client has this turn.
+    Failover { to: u16, losing: u16 },
 }
 
 impl Action {
+    /// Whether a client has the turn.
+    #[cfg(test)]
+    pub(super) fn is_of_client(self) -> bool {
+        match self {
+            Self::Run | Self::LostReply | Self::Crash | Self::Pause => true,
+            Self::Expiry | Self::TimePasses | Self::Replicate(_) | Self::Failover { .. } => false,
+        }
+    }
+
     /// What a search can be asked to try, with the names that flags have for it.
     const CHAOS: [(&'static str, Self); 4] =
         [("expiry", Self::Expiry), ("lost-reply", Self::LostReply), ("crash", Self::Crash), ("pause", Self::Pause)];
@@ -31,6 +45,8 @@ pub struct Chaos {
     lost_reply: u32,
     crash: u32,
     pause: u32,
+    /// Has an option of its own.
+    failover: u32,
 }
 
 impl Chaos {
@@ -59,6 +75,21 @@ impl Chaos {
     pub fn pause(mut self, most: u32) -> Self {
         self.pause = most.min(Self::MOST);
         self
+    }
+
+    /// So many times a replica may become the master.
+    pub(super) fn failover(mut self, most: u32) -> Self {
+        self.failover = most.min(Self::MOST);
+        self
+    }
+
+    /// With as many failovers as another one.
+    pub(super) fn with_failovers_of(self, other: &Self) -> Self {
+        Self { failover: other.failover, ..self }
+    }
+
+    pub(super) fn failovers(&self) -> u32 {
+        self.failover
     }
 
     /// Reads `expiry,pause=2`: each kind once, with `=` and a number if it may happen more often.
@@ -104,11 +135,12 @@ impl Chaos {
 
     fn bound_mut(&mut self, action: Action) -> Option<&mut u32> {
         match action {
-            Action::Run | Action::TimePasses => None,
+            Action::Run | Action::TimePasses | Action::Replicate(_) => None,
             Action::LostReply => Some(&mut self.lost_reply),
             Action::Crash => Some(&mut self.crash),
             Action::Pause => Some(&mut self.pause),
             Action::Expiry => Some(&mut self.expiry),
+            Action::Failover { .. } => Some(&mut self.failover),
         }
     }
 }

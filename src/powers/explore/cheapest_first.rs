@@ -50,7 +50,9 @@ impl Node {
         let before = self.candidates[..at].iter().filter(|candidate| !self.is_asleep(candidate));
         let asleep = self.sleep_set.iter().filter_map(|choice| self.candidate(*choice));
         let commutes = |other: &&Candidate| {
-            other.choice.client != chosen.choice.client && other.footprint.commutes_with(&chosen.footprint)
+            // What is no client's has no order of its own.
+            let is_of_another = other.choice.client != chosen.choice.client || other.choice.client == 0;
+            is_of_another && other.footprint.commutes_with(&chosen.footprint)
         };
         asleep.chain(before).filter(commutes).map(|candidate| candidate.choice).collect()
     }

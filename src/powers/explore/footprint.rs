@@ -41,6 +41,11 @@ impl Footprint {
         }
     }
 
+    /// Adds what the instance with this number gets from its master.
+    pub fn add_link(&mut self, instance: u16, is_written: bool) {
+        self.add_key(&[b"link to ".as_slice(), &instance.to_le_bytes()].concat(), is_written);
+    }
+
     /// Adds what another footprint touches.
     pub fn join(&mut self, other: &Self) {
         self.reads.extend(other.reads.iter().filter(|key| !self.reads.contains(key)).collect::<Vec<_>>());

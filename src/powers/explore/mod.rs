@@ -7,20 +7,25 @@
 mod chaos;
 mod cheapest_first;
 mod footprint;
+mod links;
 mod polls;
+mod racer;
 mod reply_summary;
 mod run;
+mod taken_turn;
 mod token;
 mod tree;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
 pub use chaos::{Action, Chaos};
 pub use footprint::Footprint;
+pub use links::{HeldLink, HeldLinks, MOST_HELD, Observes};
 pub use reply_summary::summarize;
-pub use run::{Deadlines, Hold, NextTurn, RacerState, RacingCommand, RunId};
+pub use run::{ClientOf, Deadlines, Hold, NextTurn, RacerState, RacingCommand, RunId, Surroundings, TurnEvent};
 pub use token::Order;
 
 use crate::base::clock::Clock;
@@ -95,7 +100,14 @@ impl Search {
     /// goes on only for an expiry, or when nothing else can happen. The fewer of these and of changes between clients an
     /// order has, the earlier it is tried.
     pub fn chaos(mut self, chaos: Chaos) -> Self {
-        self.chaos = chaos;
+        self.chaos = chaos.with_failovers_of(&self.chaos);
+        self
+    }
+
+    /// Up to so many times in a run, a replica becomes the master, perhaps without the last changes; not at all unless this says
+    /// otherwise. Only for a server with replicas. See [`Builder::replicas`](crate::Builder::replicas).
+    pub fn failovers(mut self, most: u32) -> Self {
+        self.chaos = self.chaos.failover(most);
         self
     }
 
@@ -186,13 +198,18 @@ struct Exploration {
     run: Option<Run>,
     /// The server has been reset, and the run may begin.
     is_armed: bool,
+    has_replicas: bool,
     /// The client that drives the exploration. It never races.
-    driver: u64,
+    driver: ClientOf,
 }
 
 /// The exploration of a server, if there is one.
 #[derive(Default)]
-pub struct Explorer(Mutex<Inner>);
+pub struct Explorer {
+    inner: Mutex<Inner>,
+    /// The server has replicas in this process, whose clients are explored with its own.
+    has_replicas: AtomicBool,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -206,6 +223,7 @@ struct Inner {
 
 const NONE: &str = "no exploration is under way; REDOUBLE EXPLORE START begins one";
 const ANOTHER: &str = "an exploration is under way; REDOUBLE EXPLORE STOP ends it";
+const NO_REPLICAS: &str = "failovers need replicas: the server is to be started with --replicas";
 const NO_RUN: &str = "no order is under way; REDOUBLE EXPLORE NEXT begins one";
 
 impl Explorer {
@@ -220,25 +238,30 @@ impl Explorer {
     }
 
     fn begin(&self, search: Search, phase: Phase) -> Result<(), &'static str> {
+        let has_replicas = self.has_replicas();
+        if search.chaos.failovers() > 0 && !has_replicas {
+            return Err(NO_REPLICAS);
+        }
         let mut inner = self.inner();
         if inner.exploration.is_some() {
             return Err(ANOTHER);
         }
         inner.exploration = Some(Exploration {
-            tree: OrderTree::new(!search.chaos.is_empty()),
+            tree: OrderTree::new(has_replicas || !search.chaos.is_empty()),
+            has_replicas,
             search,
             phase,
             summary: ExplorationSummary::default(),
             run: None,
             is_armed: false,
-            driver: 0,
+            driver: ClientOf::default(),
         });
         Ok(())
     }
 
     /// Ends the current run and plans the next one, which begins with [`arm`](Self::arm). Returns its number, or `None`
-    /// if everything was tried. `driver` is the client that asks for it, or 0.
-    pub fn next(&self, driver: u64, clock: &Arc<Clock>) -> Result<Option<u64>, &'static str> {
+    /// if everything was tried. `driver` is the client that asks for it, if one does.
+    pub fn next(&self, driver: ClientOf, clock: &Arc<Clock>) -> Result<Option<u64>, &'static str> {
         let mut inner = self.inner();
         let exploration = inner.exploration.as_mut().ok_or(NONE)?;
         exploration.driver = driver;
@@ -322,24 +345,48 @@ impl Explorer {
             return Hold::Pass;
         };
         let parked = &command.parked;
-        let races = parked.client != exploration.driver
+        let is_driver = (ClientOf { instance: command.instance, id: parked.client }) == exploration.driver;
+        let races = !is_driver
             && exploration.search.client.as_ref().is_none_or(|glob| glob::matches(glob, &parked.client_name, false));
         if exploration.search.every_order {
             command.footprint = Footprint::everything();
         }
-        let hold = exploration.run.as_mut().filter(|_| races).map_or(Hold::Pass, |run| run.hold(command));
+        let hold = match &mut exploration.run {
+            Some(run) if races => run.hold(command),
+            Some(run) if run.holds_links() => Hold::PassBeside,
+            _ => Hold::Pass,
+        };
         inner.wake();
         hold
     }
 
     /// What happens to the command of a client that had its turn.
-    pub fn take_fate(&self, client: u64) -> Action {
+    pub fn take_fate(&self, client: ClientOf) -> Action {
         self.inner().run().map_or(Action::Run, |run| run.take_fate(client))
     }
 
     /// Whether the clock goes on only for the explorer.
     pub fn owns_clock(&self) -> bool {
-        self.inner().exploration.as_ref().is_some_and(|exploration| !exploration.search.chaos.is_empty())
+        self.inner()
+            .exploration
+            .as_ref()
+            .is_some_and(|exploration| exploration.has_replicas || !exploration.search.chaos.is_empty())
+    }
+
+    /// From now on, replicas of the server are explored with it.
+    pub fn include_replicas(&self) {
+        self.has_replicas.store(true, Ordering::Relaxed);
+    }
+
+    pub fn has_replicas(&self) -> bool {
+        self.has_replicas.load(Ordering::Relaxed)
+    }
+
+    /// The server was reset in the middle of a run, which has opened its links.
+    pub fn links_were_opened(&self) {
+        if let Some(run) = self.inner().run() {
+            run.links_were_opened();
+        }
     }
 
     /// Whether this run has not ended.
@@ -356,14 +403,14 @@ impl Explorer {
     }
 
     /// Keeps the reply to a client's last command.
-    pub fn record_reply(&self, client: u64, reply: &[u8]) {
+    pub fn record_reply(&self, client: ClientOf, reply: &[u8]) {
         if let Some(run) = self.inner().run() {
             run.record_reply(client, reply);
         }
     }
 
     /// A client has disconnected.
-    pub fn client_left(&self, client: u64) {
+    pub fn client_left(&self, client: ClientOf) {
         let mut inner = self.inner();
         if let Some(run) = inner.run() {
             run.client_left(client);
@@ -380,13 +427,7 @@ impl Explorer {
     }
 
     /// Releases the next command, if it is time for that. The waker is called when there may be more to do.
-    pub fn next_turn(
-        &self,
-        waker: &Waker,
-        state: impl Fn(u64) -> RacerState,
-        deadlines: impl Fn() -> Option<Deadlines>,
-        clock: &Arc<Clock>,
-    ) -> NextTurn {
+    pub fn next_turn(&self, waker: &Waker, around: &impl Surroundings, clock: &Arc<Clock>) -> NextTurn {
         let mut inner = self.inner();
         inner.scheduler = Some(waker.clone());
         let Some(exploration) = &mut inner.exploration else {
@@ -395,7 +436,7 @@ impl Explorer {
             return NextTurn::Over;
         };
         match &mut exploration.run {
-            Some(run) if exploration.is_armed => run.next_turn(&mut exploration.tree, state, deadlines, clock),
+            Some(run) if exploration.is_armed => run.next_turn(&mut exploration.tree, around, clock),
             _ => NextTurn::Wait(None),
         }
     }
@@ -408,7 +449,7 @@ impl Explorer {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock_ignoring_poison()
+        self.inner.lock_ignoring_poison()
     }
 }
 
@@ -482,7 +523,7 @@ impl Exploration {
             Phase::Over => return None,
         };
         let joining: usize = plan.0.iter().map(|turn| usize::from(turn.joining)).sum();
-        let limits = RunLimits { settle, chaos: self.search.chaos.clone(), polls };
+        let limits = RunLimits { settle, chaos: self.search.chaos.clone(), polls, has_replicas: self.has_replicas };
         let expected = clients.max(self.summary.clients).max(joining);
         Some(Run::new(self.summary.runs, plan, policy, limits, expected))
     }

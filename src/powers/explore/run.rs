@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::chaos::{Action, Chaos};
 use super::footprint::Footprint;
-use super::polls::Polls;
+use super::links::{HeldLinks, Observes, delivery_to};
+use super::racer::Racer;
 use super::reply_summary::summarize;
+use super::taken_turn::{TakenTurn, lines_of};
 use super::token::{MOST_CLIENTS, MOST_TURNS, Order, RacerNumber, Turn};
 use super::tree::{Candidate, Choice, OrderTree};
 use crate::base::clock::{Clock, Millis, Stopwatch};
@@ -22,6 +24,22 @@ pub struct RacingCommand {
     pub footprint: Footprint,
     /// Whether it may write.
     pub writes: bool,
+    /// The instance that it was sent to.
+    pub instance: u16,
+    pub observes: Observes,
+}
+
+impl RacingCommand {
+    fn client(&self) -> ClientOf {
+        ClientOf { instance: self.instance, id: self.parked.client }
+    }
+}
+
+/// A client of one of the instances that are explored together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientOf {
+    pub instance: u16,
+    pub id: u64,
 }
 
 /// What a client does that is not held.
@@ -38,6 +56,8 @@ pub enum RacerState {
 pub enum Hold {
     /// It runs at once.
     Pass,
+    /// It runs at once, and whoever reads a replica is to find there what the master has.
+    PassBeside,
     /// It waits for its turn.
     Park(Permit),
     /// Its client counts as dead.
@@ -58,12 +78,36 @@ pub struct Deadlines {
 pub enum NextTurn {
     /// A command was released. Its turn is over when the clock has settled.
     Granted,
-    /// The clock goes to this instant, in this run.
-    MoveClock(Millis, RunId),
+    /// Something else happens in this run. The turn is over when the clock has settled.
+    Event(TurnEvent, RunId),
     /// Wait for an event, or for this much real time.
     Wait(Option<Duration>),
     /// The exploration has ended.
     Over,
+}
+
+/// What happens in a turn that is no client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnEvent {
+    /// The clock goes to this instant.
+    MoveClock(Millis),
+    /// From now on, links hold what is sent to replicas.
+    HoldLinks,
+    /// A replica gets the next change.
+    Replicate(u16),
+    /// A replica becomes the master, without the last so many changes.
+    FailOver { to: u16, losing: u16 },
+}
+
+/// The servers around a run.
+pub trait Surroundings {
+    /// What a client does that is not held.
+    fn state(&self, client: ClientOf) -> RacerState;
+
+    /// `None` if the clock is another server's.
+    fn deadlines(&self) -> Option<Deadlines>;
+
+    fn links(&self) -> HeldLinks;
 }
 
 /// Which run of an exploration it is: the earlier ones that are over.
@@ -76,60 +120,12 @@ const BEFORE_TIME_PASSES: u32 = 100;
 /// How many times in a row commands are repeated in vain, while nothing else moves, before they are no longer held.
 const MOST_POLLS: u32 = 100;
 /// What it costs to go on with another client than the last one, if that is done or if it is not, and what else happens.
-const COST_OF_ANOTHER: u32 = 1;
+pub(super) const COST_OF_ANOTHER: u32 = 1;
 const COST_OF_PREEMPTION: u32 = 2;
-const COST_OF_CHAOS: u32 = 2;
+pub(super) const COST_OF_CHAOS: u32 = 2;
 
 /// The least time that a planned turn waits for its client. It is waited in full only if the test strays from its plan.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
-
-/// A client that races.
-struct Racer {
-    client: u64,
-    name: Vec<u8>,
-    number: Option<RacerNumber>,
-    held: Option<(Arc<WaitQueue>, RacingCommand)>,
-    /// The footprint of its last command, which counts while that command blocks.
-    touched: Footprint,
-    /// The index of its last turn in `taken`.
-    turn: Option<usize>,
-    is_gone: bool,
-    /// What was refused to it since anything changed.
-    polls: Polls,
-    /// A command of it has changed something.
-    has_written: bool,
-    /// It stands still until nothing else can move.
-    is_paused: bool,
-    /// It has died: its connections are closed when they send something.
-    is_dead: bool,
-    /// Its reply was lost, so that it may come back.
-    may_return: bool,
-    /// Its commands are no longer held, because it repeats them in vain.
-    is_free: bool,
-    /// What happens to the command that was released.
-    fate: Action,
-}
-
-impl Racer {
-    fn new(client: u64) -> Self {
-        Self {
-            client,
-            name: Vec::new(),
-            number: None,
-            held: None,
-            touched: Footprint::default(),
-            turn: None,
-            is_gone: false,
-            polls: Polls::default(),
-            has_written: false,
-            is_paused: false,
-            is_dead: false,
-            may_return: false,
-            is_free: false,
-            fate: Action::Run,
-        }
-    }
-}
 
 /// What the next turn can be.
 struct Choices {
@@ -153,16 +149,6 @@ enum ChoiceKind {
     InVain,
 }
 
-/// A turn that was taken.
-struct TakenTurn {
-    turn: Turn,
-    name: Vec<u8>,
-    words: Vec<Vec<u8>>,
-    reply: Option<String>,
-    /// What has happened, if no client's command has run.
-    event: Option<String>,
-}
-
 /// How the turns after the planned ones are given.
 #[derive(Clone, Copy, Debug)]
 pub enum TurnPolicy {
@@ -176,7 +162,11 @@ pub enum TurnPolicy {
 
 pub struct Run {
     id: RunId,
-    has_chaos: bool,
+    /// More can happen than commands, and the clock goes on only for that.
+    has_events: bool,
+    /// There are replicas, whose links are held from the first command on.
+    has_replicas: bool,
+    are_links_held: bool,
     /// What else may happen, as often as it still may.
     chaos: Chaos,
     /// How often a client may repeat a refused command while nothing has changed, before others go on.
@@ -219,14 +209,17 @@ pub struct RunLimits {
     pub settle: Duration,
     pub chaos: Chaos,
     pub polls: u32,
+    pub has_replicas: bool,
 }
 
 impl Run {
     pub fn new(id: RunId, plan: Order, policy: TurnPolicy, limits: RunLimits, expected: usize) -> Self {
-        let RunLimits { settle, chaos, polls } = limits;
+        let RunLimits { settle, chaos, polls, has_replicas } = limits;
         Self {
             id,
-            has_chaos: !chaos.is_empty(),
+            has_events: has_replicas || !chaos.is_empty(),
+            has_replicas,
+            are_links_held: false,
             chaos,
             most_polls: polls,
             polls_in_vain: 0,
@@ -267,36 +260,7 @@ impl Run {
 
     /// The order so far, a line for each turn.
     pub fn lines(&self) -> Vec<String> {
-        let who = |record: &TakenTurn| match record.name.as_slice() {
-            _ if record.turn.client == 0 => String::new(),
-            b"" => format!("client {}", record.turn.client),
-            name => name.escape_ascii().to_string(),
-        };
-        let widest = self.taken.iter().map(|record| who(record).len()).max().unwrap_or(0);
-        let what = |record: &TakenTurn| {
-            let words = line_of(&record.words);
-            let reply = record.reply.as_deref().unwrap_or("(no reply)");
-            match (&record.event, record.turn.action) {
-                (Some(event), _) => event.clone(),
-                (None, Action::Run | Action::Expiry | Action::TimePasses) => format!("{words}  -> {reply}"),
-                (None, Action::LostReply) => format!("{words}  -> {reply} (lost)"),
-                (None, Action::Crash) => format!("(dies before {words})"),
-                (None, Action::Pause) => format!("(stands still before {words})"),
-            }
-        };
-        let mut lines = Vec::new();
-        let mut rest = self.taken.iter().enumerate().peekable();
-        while let Some((index, record)) = rest.next() {
-            let text = what(record);
-            let is_same = |other: &TakenTurn| other.turn.client == record.turn.client && what(other) == text;
-            let mut times = 1;
-            while rest.next_if(|(_, other)| is_same(other)).is_some() {
-                times += 1;
-            }
-            let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
-            lines.push(format!("{:>3}. {:widest$}  {text}{times}", index + 1, who(record)));
-        }
-        lines
+        lines_of(&self.taken)
     }
 
     /// Holds a command until its turn.
@@ -305,9 +269,9 @@ impl Run {
             self.is_too_long = true;
             return Hold::Pass;
         }
-        let ParkedCommand { client, client_name: name, .. } = &command.parked;
+        let (client, name) = (command.client(), &command.parked.client_name);
         // A client that reconnects under the name of one that has left counts as that one.
-        let place = self.racers.iter().position(|racer| racer.client == *client).or_else(|| {
+        let place = self.racers.iter().position(|racer| racer.client == client).or_else(|| {
             self.racers.iter().position(|racer| {
                 (racer.is_gone || racer.is_dead || racer.may_return) && !name.is_empty() && racer.name == *name
             })
@@ -322,17 +286,22 @@ impl Run {
                 return Hold::Pass;
             }
             None => {
-                self.racers.push(Racer::new(*client));
+                self.racers.push(Racer::new(client));
                 self.racers.len() - 1
             }
         };
         let racer = &mut self.racers[place];
+        racer.has_lost &= racer.client == client;
+        if racer.has_lost && command.observes == Observes::EveryLink {
+            racer.may_return = true;
+            return Hold::Refuse;
+        }
         if racer.is_free && racer.polls.is_in_vain(&command, self.most_polls) {
             return Hold::Pass;
         }
         let queue: Arc<WaitQueue> = Arc::default();
         let permit = queue.park(command.parked.clone());
-        racer.client = *client;
+        racer.client = client;
         racer.name.clone_from(name);
         (racer.is_gone, racer.may_return, racer.is_free) = (false, false, false);
         racer.held = Some((queue, command));
@@ -341,7 +310,7 @@ impl Run {
     }
 
     /// What is to happen to the command of a client that was released.
-    pub fn take_fate(&mut self, client: u64) -> Action {
+    pub fn take_fate(&mut self, client: ClientOf) -> Action {
         let racer = self.racers.iter_mut().find(|racer| racer.client == client);
         racer.map_or(Action::Run, |racer| std::mem::take(&mut racer.fate))
     }
@@ -352,7 +321,7 @@ impl Run {
     }
 
     /// Keeps the reply to a client's last command.
-    pub fn record_reply(&mut self, client: u64, reply: &[u8]) {
+    pub fn record_reply(&mut self, client: ClientOf, reply: &[u8]) {
         let Some(place) = self.racers.iter().position(|racer| racer.client == client) else { return };
         let racer = &mut self.racers[place];
         if let Some(record) = racer.turn.and_then(|turn| self.taken.get_mut(turn))
@@ -360,7 +329,7 @@ impl Run {
         {
             record.reply = Some(summarize(reply));
             if racer.polls.end(reply) {
-                racer.has_written = true;
+                (racer.has_written, record.has_written) = (true, true);
                 let touched = racer.touched.clone();
                 self.note_change(&touched);
             }
@@ -373,7 +342,7 @@ impl Run {
         self.racers.iter_mut().for_each(|racer| racer.polls.forget_what_conflicts(footprint));
     }
 
-    pub fn client_left(&mut self, client: u64) {
+    pub fn client_left(&mut self, client: ClientOf) {
         if let Some(racer) = self.racers.iter_mut().find(|racer| racer.client == client && !racer.is_gone) {
             racer.is_gone = true;
             racer.held = None;
@@ -387,6 +356,16 @@ impl Run {
         self.quiet_since = Stopwatch::start();
     }
 
+    /// Links are open again, because the server was reset.
+    pub fn links_were_opened(&mut self) {
+        self.are_links_held = false;
+    }
+
+    /// Whether a client that does not race is to find at a replica what its master has.
+    pub fn holds_links(&self) -> bool {
+        self.are_links_held
+    }
+
     /// Releases every held command.
     pub fn free_all(&mut self, clock: &Arc<Clock>) {
         for (queue, _) in self.racers.iter_mut().filter_map(|racer| racer.held.take()) {
@@ -395,42 +374,41 @@ impl Run {
     }
 
     /// Releases the next command, if it is time for that.
-    pub fn next_turn(
-        &mut self,
-        search: &mut OrderTree,
-        state: impl Fn(u64) -> RacerState,
-        deadlines: impl Fn() -> Option<Deadlines>,
-        clock: &Arc<Clock>,
-    ) -> NextTurn {
+    pub fn next_turn(&mut self, search: &mut OrderTree, around: &impl Surroundings, clock: &Arc<Clock>) -> NextTurn {
         if self.is_running {
             return NextTurn::Wait(None);
+        }
+        if self.has_replicas && !self.are_links_held && self.holds_any() {
+            (self.are_links_held, self.is_running) = (true, true);
+            return NextTurn::Event(TurnEvent::HoldLinks, self.id);
         }
         let state = |racer: &Racer| match (racer.may_return, racer.is_gone) {
             (true, _) => RacerState::Idle,
             (false, true) => RacerState::Gone,
-            (false, false) => state(racer.client),
+            (false, false) => around.state(racer.client),
         };
-        let has_chaos = self.has_chaos;
-        let deadlines = || if has_chaos { deadlines() } else { None };
+        let (has_events, has_replicas) = (self.has_events, self.has_replicas);
+        let deadlines = || if has_events { around.deadlines() } else { None };
         let deadlines = &deadlines;
+        let links = &|| if has_replicas { around.links() } else { HeldLinks::default() };
         let turn = self.taken.len();
         if let Some(planned) = self.plan.get(turn).copied() {
-            match self.find_planned(planned, search.planned(turn), state, deadlines) {
+            match self.find_planned(planned, search.planned(turn), state, deadlines, links) {
                 Ok(place) => {
                     if matches!(self.policy, TurnPolicy::Tree) {
-                        let choices = self.choices(state, deadlines().as_ref());
+                        let choices = self.choices(state, deadlines().as_ref(), &links());
                         if choices.kind == ChoiceKind::Usual {
                             search.widen(turn, choices.candidates);
                         }
                     }
-                    return self.take(place, planned.into(), deadlines, clock);
+                    return self.take(place, planned.into(), deadlines, links, clock);
                 }
                 Err(Some(left)) => return NextTurn::Wait(Some(left)),
                 Err(None) => {
                     self.plan.truncate(turn);
                     search.cut(turn);
                     // What is found on this way may not be there the next time.
-                    self.is_redundant |= has_chaos;
+                    self.is_redundant |= has_events;
                 }
             }
         }
@@ -439,7 +417,7 @@ impl Run {
         }
         let is_accounted = |racer: &Racer| racer.held.is_some() || state(racer) != RacerState::Idle;
         let knows_all = self.expected > 0 && self.racers.len() >= self.expected;
-        let choices = self.choices(state, deadlines().as_ref());
+        let choices = self.choices(state, deadlines().as_ref(), &links());
         if !knows_all || !self.racers.iter().all(is_accounted) {
             let factor = match choices.kind {
                 ChoiceKind::Usual => 1,
@@ -453,7 +431,7 @@ impl Run {
             }
         }
         self.number_newcomers(usize::MAX);
-        let Choices { candidates, left_out, kind } = self.choices(state, deadlines().as_ref());
+        let Choices { candidates, left_out, kind } = self.choices(state, deadlines().as_ref(), &links());
         if kind == ChoiceKind::InVain && !candidates.is_empty() && self.polls_in_vain >= MOST_POLLS {
             self.is_endless = true;
             for racer in &mut self.racers {
@@ -478,7 +456,7 @@ impl Run {
         if place.is_none() && choice.client > 0 {
             return NextTurn::Wait(None);
         }
-        self.take(place, choice, deadlines, clock)
+        self.take(place, choice, deadlines, links, clock)
     }
 
     /// The index of the racer whose turn is planned. The error says how long to wait for it; `None`: it will not come.
@@ -488,6 +466,7 @@ impl Run {
         command: Option<&'static str>,
         state: impl Fn(&Racer) -> RacerState,
         deadlines: impl Fn() -> Option<Deadlines>,
+        links: impl Fn() -> HeldLinks,
     ) -> Result<Option<usize>, Option<Duration>> {
         let turn = self.taken.len() + 1;
         let left = self.settle.saturating_mul(20).max(LEAST_WAIT).saturating_sub(self.quiet_since.elapsed());
@@ -505,6 +484,19 @@ impl Run {
             }
             self.number_newcomers(usize::from(planned.joining));
             self.joined = turn;
+        }
+        if matches!(planned.action, Action::Replicate(_) | Action::Failover { .. }) {
+            // A failover can close connections: with a command that has come, or without.
+            let is_silent = |racer: &Racer| racer.held.is_none() && state(racer) == RacerState::Idle;
+            let silence = self.settle.saturating_sub(self.quiet_since.elapsed());
+            if self.racers.iter().any(is_silent) && !silence.is_zero() {
+                return Err(Some(silence));
+            }
+            if links().allow(planned.action) {
+                return Ok(None);
+            }
+            self.note_stray(format!("turn {turn}: the replica has not been sent so many changes"));
+            return Err(None);
         }
         if planned.client == 0 {
             if deadlines().is_some_and(|deadlines| deadlines.key.is_some() || deadlines.wait.is_some()) {
@@ -555,7 +547,12 @@ impl Run {
     }
 
     /// What could have the next turn. A command that unblocks another one has the footprint of both.
-    fn choices(&self, state: impl Fn(&Racer) -> RacerState, deadlines: Option<&Deadlines>) -> Choices {
+    fn choices(
+        &self,
+        state: impl Fn(&Racer) -> RacerState,
+        deadlines: Option<&Deadlines>,
+        links: &HeldLinks,
+    ) -> Choices {
         let waiting = |racer: &&Racer| racer.held.is_none() && state(racer) == RacerState::Blocked;
         let waiting: Vec<&Footprint> = self.racers.iter().filter(waiting).map(|racer| &racer.touched).collect();
         let footprint = |command: &RacingCommand| {
@@ -591,8 +588,25 @@ impl Run {
         };
         let may_expire =
             self.chaos.allows(Action::Expiry) && deadlines.is_some_and(|deadlines| deadlines.key.is_some());
+        let waits_for_replicas =
+            |racer: &Racer| state(racer) == RacerState::Blocked && racer.observes == Observes::EveryLink;
+        let is_waiting = self.racers.iter().any(|racer| racer.held.is_none() && waits_for_replicas(racer));
+        let observers: Vec<Observes> = (held.iter().map(|(_, _, command)| command.observes))
+            .chain(is_waiting.then_some(Observes::EveryLink))
+            .collect();
+        let mut deliveries = links.deliveries(&observers);
+        let has_just_written = self.taken.last().is_some_and(|record| record.has_written);
+        let failovers = links.failovers(&self.chaos, has_just_written);
         let mut candidates = Vec::new();
         let Some(usual) = self.usual(&movable) else {
+            if let Some(first) = deliveries.first_mut() {
+                first.cost = 0;
+                let may_time_out = is_waiting && deadlines.is_some_and(|deadlines| deadlines.wait.is_some());
+                candidates.extend(deliveries);
+                candidates.extend(failovers);
+                candidates.extend(may_time_out.then(|| clock(Action::TimePasses, COST_OF_CHAOS)));
+                return Choices { candidates, left_out: 0, kind: ChoiceKind::Usual };
+            }
             let paused: Vec<_> = held.iter().filter(|(_, racer, _)| racer.is_paused).collect();
             if !paused.is_empty() {
                 // It stands still for longer than a lock lasts, if that may be.
@@ -643,29 +657,42 @@ impl Run {
             candidates.extend(lost.into_iter().chain(crash).chain(pause));
         }
         candidates.extend(may_expire.then(|| clock(Action::Expiry, COST_OF_CHAOS)));
+        candidates.extend(failovers);
+        // A replica is read when it is up to date, unless the search says otherwise.
+        let reads = movable.iter().find(|(client, ..)| *client == usual).map(|(_, _, command)| command.observes);
+        let is_due = |delivery: &Candidate| match (delivery.choice.action, reads) {
+            (Action::Replicate(to), Some(Observes::LinkTo(read))) => to == read,
+            _ => false,
+        };
+        if let Some(at) = deliveries.iter().position(is_due) {
+            let due = Candidate { cost: 0, ..deliveries.remove(at) };
+            candidates.iter_mut().filter(|other| other.cost == 0).for_each(|other| other.cost = COST_OF_ANOTHER);
+            candidates.insert(0, due);
+        }
+        candidates.extend(deliveries);
         let left_out = held.iter().filter(|(_, racer, command)| !racer.is_paused && is_in_vain(racer, command)).count();
         Choices { candidates, left_out: left_out as u64, kind: ChoiceKind::Usual }
     }
 
-    /// The client that stood still during an expiry and has had no turn since: it may come back at any moment.
+    /// The client that stood still during an expiry or a failover and has had no turn since: it may come back at any moment.
     fn overtaken(&self) -> Option<RacerNumber> {
-        let (at, _) = self.taken.iter().enumerate().rev().find(|(_, record)| record.turn.action == Action::Expiry)?;
+        let (at, _) = self.taken.iter().enumerate().rev().find(|(_, record)| record.lets_others_go_on())?;
         let (before, since) = self.taken.split_at(at);
         let client = before.iter().rev().map(|record| record.turn.client).find(|client| *client > 0)?;
         since.iter().all(|record| record.turn.client != client).then_some(client)
     }
 
-    /// The client that goes on as usual: the one that had the last turn. After an expiry it is the next one, as if the
-    /// last one had stood still.
+    /// The client that goes on as usual: the one that had the last turn. After an expiry or a failover it is the next one, as if
+    /// the last one had stood still.
     fn usual(&self, movable: &[(RacerNumber, &Racer, &RacingCommand)]) -> Option<RacerNumber> {
         let first = movable.first()?.0;
         let last = self.taken.iter().rev().map(|record| record.turn.client).find(|client| *client > 0).unwrap_or(0);
-        let has_expired = self.taken.last().is_some_and(|record| record.turn.action == Action::Expiry);
-        if !has_expired && movable.iter().any(|(client, ..)| *client == last) {
+        let lets_others_go_on = self.taken.last().is_some_and(TakenTurn::lets_others_go_on);
+        if !lets_others_go_on && movable.iter().any(|(client, ..)| *client == last) {
             return Some(last);
         }
         let next = movable.iter().map(|(client, ..)| *client).find(|client| *client > last);
-        Some(if has_expired { next.unwrap_or(first) } else { first })
+        Some(if lets_others_go_on { next.unwrap_or(first) } else { first })
     }
 
     /// Gives a turn.
@@ -674,11 +701,38 @@ impl Run {
         place: Option<usize>,
         choice: Choice,
         deadlines: impl Fn() -> Option<Deadlines>,
+        links: impl Fn() -> HeldLinks,
         clock: &Arc<Clock>,
     ) -> NextTurn {
         let Choice { client, action } = choice;
         let turn = Turn { joining: std::mem::take(&mut self.joining), client, action };
         self.chaos.spend(action);
+        let replicated = match action {
+            Action::Replicate(to) => Some((TurnEvent::Replicate(to), delivery_to(to))),
+            Action::Failover { to, losing } => Some((TurnEvent::FailOver { to, losing }, Footprint::everything())),
+            Action::Run | Action::LostReply | Action::Crash | Action::Pause | Action::Expiry | Action::TimePasses => {
+                None
+            }
+        };
+        if let Some((event, touched)) = replicated {
+            let links = links();
+            let mut said = links.describe(action);
+            for racer in
+                self.racers.iter_mut().filter(|racer| matches!(action, Action::Failover { .. }) && !racer.is_gone)
+            {
+                match links.keeps_address {
+                    true => {
+                        racer.meet_another_master(clock).iter().for_each(|what| said.push_str(&format!("; {what}")))
+                    }
+                    // Its connection is closed.
+                    false => racer.may_return = true,
+                }
+            }
+            self.taken.push(TakenTurn { event: Some(said), ..TakenTurn::of(turn) });
+            self.note_change(&touched);
+            self.is_running = true;
+            return NextTurn::Event(event, self.id);
+        }
         let Some(place) = place else {
             let Some(deadlines) = deadlines() else { return NextTurn::Wait(None) };
             let key = deadlines.key.as_ref().map(|(until, _)| *until);
@@ -688,10 +742,10 @@ impl Run {
             let expired = deadlines.key.filter(|(until, _)| *until == to);
             let what = expired.map(|(_, key)| format!(": {} expires", line_of(&[key]))).unwrap_or_default();
             let event = format!("(the clock goes on by {}{what})", spell_duration(by));
-            self.taken.push(TakenTurn { turn, name: Vec::new(), words: Vec::new(), reply: None, event: Some(event) });
+            self.taken.push(TakenTurn { event: Some(event), ..TakenTurn::of(turn) });
             self.note_change(&Footprint::everything());
             self.is_running = true;
-            return NextTurn::MoveClock(to, self.id);
+            return NextTurn::Event(TurnEvent::MoveClock(to), self.id);
         };
         let number_of_turns = self.taken.len();
         let is_name_of_one =
@@ -702,7 +756,7 @@ impl Run {
             let Some((_, command)) = &racer.held else { return NextTurn::Wait(None) };
             let ParkedCommand { client_name: name, words, .. } = command.parked.clone();
             racer.is_paused = true;
-            self.taken.push(TakenTurn { turn, name, words, reply: None, event: None });
+            self.taken.push(TakenTurn { name, words, ..TakenTurn::of(turn) });
             self.is_running = true;
             return NextTurn::Granted;
         }
@@ -713,9 +767,9 @@ impl Run {
         racer.may_return = action == Action::LostReply;
         racer.is_dead = action == Action::Crash && is_known_by_name;
         racer.polls.begin(&command);
-        racer.touched = command.footprint;
+        (racer.touched, racer.observes) = (command.footprint, command.observes);
         let ParkedCommand { client_name: name, words, .. } = command.parked;
-        self.taken.push(TakenTurn { turn, name, words, reply: None, event: None });
+        self.taken.push(TakenTurn { name, words, ..TakenTurn::of(turn) });
         self.is_running = true;
         // If the client has just left, its turn has no effect.
         queue.release_next(clock);

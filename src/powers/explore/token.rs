@@ -4,7 +4,8 @@
 //! from 1; `_` and two digits from 36 on). `.3.` after it means three turns in a row. A capital means that so many clients
 //! join before the next turn: A is one, Z is 26. A sign in front of a digit says that the command's reply is lost (`~`), that
 //! the client dies before it (`+`) or stands still (`:`). `@` alone is a turn in which the clock goes past the deadline of a key,
-//! `%` one in which it goes on because nothing else can happen.
+//! `%` one in which it goes on because nothing else can happen. `=2` is one in which instance 2 gets the next change, `,21` one in
+//! which it becomes the master without the last one.
 
 use std::fmt;
 
@@ -40,7 +41,7 @@ impl Turn {
     }
 }
 
-/// The sign of a turn that is no plain run.
+/// The sign of a turn that is no plain run. The first digits of a number that an action has come behind it.
 fn sign_of(action: Action) -> Option<char> {
     match action {
         Action::Run => None,
@@ -49,6 +50,8 @@ fn sign_of(action: Action) -> Option<char> {
         Action::Pause => Some(':'),
         Action::Expiry => Some('@'),
         Action::TimePasses => Some('%'),
+        Action::Replicate(_) => Some('='),
+        Action::Failover { .. } => Some(','),
     }
 }
 
@@ -68,8 +71,13 @@ impl Order {
                 joining -= now;
             }
             text.extend(sign_of(first.action));
-            if first.client > 0 {
-                push_number(&mut text, first.client);
+            match first.action {
+                Action::Replicate(to) => push_number(&mut text, to),
+                Action::Failover { to, losing } => {
+                    [to, losing].iter().for_each(|number| push_number(&mut text, *number))
+                }
+                _ if first.client > 0 => push_number(&mut text, first.client),
+                _ => {}
             }
             let again = rest.iter().take_while(|turn| turn.continues(first)).count();
             turns = rest;
@@ -100,8 +108,16 @@ impl Order {
                 b'~' => Action::LostReply,
                 b'+' => Action::Crash,
                 b':' => Action::Pause,
-                b'@' | b'%' => {
-                    let action = if byte == b'@' { Action::Expiry } else { Action::TimePasses };
+                b'@' | b'%' | b'=' | b',' => {
+                    let action = match byte {
+                        b'@' => Action::Expiry,
+                        b'%' => Action::TimePasses,
+                        b'=' => Action::Replicate(next_number(&mut bytes).ok_or(MALFORMED)?),
+                        _ => {
+                            let to = next_number(&mut bytes).ok_or(MALFORMED)?;
+                            Action::Failover { to, losing: next_number(&mut bytes).ok_or(MALFORMED)? }
+                        }
+                    };
                     turns.push(Turn { joining: std::mem::take(&mut joining), client: 0, action });
                     joined += turns.last().map_or(0, |turn| turn.joining);
                     if turns.len() > MOST_TURNS {
@@ -122,12 +138,7 @@ impl Order {
                     }
                     continue;
                 }
-                b'_' => {
-                    let digits = [bytes.next(), bytes.next()].map(|digit| digit.and_then(digit_of));
-                    let [Some(high), Some(low)] = digits else { return Err(MALFORMED) };
-                    high * 36 + low
-                }
-                byte => digit_of(byte).ok_or(MALFORMED)?,
+                byte => number_from(byte, &mut bytes).ok_or(MALFORMED)?,
             };
             joined += joining;
             if client == 0 || client > joined {
@@ -172,6 +183,20 @@ fn push_number(text: &mut String, number: RacerNumber) {
     }
 }
 
+fn next_number(bytes: &mut impl Iterator<Item = u8>) -> Option<RacerNumber> {
+    let first = bytes.next()?;
+    number_from(first, bytes)
+}
+
+/// Reads a number that begins with this byte.
+fn number_from(first: u8, rest: &mut impl Iterator<Item = u8>) -> Option<RacerNumber> {
+    if first != b'_' {
+        return digit_of(first);
+    }
+    let high = digit_of(rest.next()?)?;
+    Some(high * 36 + digit_of(rest.next()?)?)
+}
+
 fn digit_of(byte: u8) -> Option<u16> {
     DIGITS.iter().position(|digit| *digit == byte).map(|value| value as u16)
 }
@@ -212,6 +237,9 @@ mod tests {
             [turn(1, Action::LostReply), turn(0, Action::Expiry), turn(2, Action::Pause), turn(1, Action::Crash)];
         let token = Order([order(&[(2, 1)]).0, chaos.to_vec()].concat()).to_string();
         assert!(token.starts_with("1-B1~1@:2+1-"), "{token}");
+        let links = [turn(0, Action::Replicate(2)), turn(0, Action::Failover { to: 40, losing: 1 })];
+        let token = Order([order(&[(2, 1)]).0, links.to_vec()].concat()).to_string();
+        assert!(token.starts_with("1-B1=2,_141-"), "{token}");
     }
 
     #[test]
@@ -236,6 +264,9 @@ mod tests {
         assert_eq!(reason(&signed("A1~B1")), MALFORMED);
         assert_eq!(reason(&signed("A1+1.4.")), MALFORMED);
         assert_eq!(reason(&signed("A1:2")), "it gives a turn to a client that has not come in");
+        for wrong in ["A1=", "A1=A", "A1,", "A1,2", "A1,2_1", "A1=_"] {
+            assert_eq!(reason(&signed(wrong)), MALFORMED, "{wrong}");
+        }
     }
 
     #[test]
@@ -252,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_says_everything(turns in prop::collection::vec((0u16..40, 0u16..1000, 0u8..10), 0..60)) {
+        fn a_token_says_everything(turns in prop::collection::vec((0u16..40, 0u16..1000, 0u8..12), 0..60)) {
             let mut joined = 0;
             let mut order = Order::default();
             for (joining, client, action) in turns {
@@ -264,9 +295,11 @@ mod tests {
                     2 => Action::Pause,
                     3 => Action::Expiry,
                     4 => Action::TimePasses,
+                    5 => Action::Replicate(client),
+                    6 => Action::Failover { to: client, losing: 999 - client },
                     _ => Action::Run,
                 };
-                let client = if matches!(action, Action::Expiry | Action::TimePasses) { 0 } else { client % joined + 1 };
+                let client = if action.is_of_client() { client % joined + 1 } else { 0 };
                 order.0.push(Turn { joining, client, action });
             }
             prop_assert_eq!(Order::parse(order.to_string().as_bytes()), Ok(order));

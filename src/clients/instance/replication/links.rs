@@ -239,6 +239,18 @@ impl Instance {
         due.chain(self.handover().and_then(|handover| handover.until)).filter(|due| *due > now).min()
     }
 
+    /// The changes that the link to each replica holds, by its name.
+    pub fn held_links(&self) -> Vec<(String, Vec<Vec<u8>>)> {
+        let stream = self.stream();
+        let is_held = |replica: &&Replica| stream.links.state(&replica.name()) == LinkState::Held;
+        let held = stream.replicas.iter().filter(is_held);
+        held.map(|replica| {
+            let changes = replica.pending.parts.iter().filter(|part| part.is_change);
+            (replica.name(), changes.map(|part| part.bytes.clone()).collect())
+        })
+        .collect()
+    }
+
     /// Heals all links.
     pub fn heal_links(&self) {
         // Only a name that is not known can be refused.
