@@ -176,8 +176,8 @@ pub fn lost_lock() -> Journals {
         r#"{"seq":2,"time_us":1700000000010000,"event":"link","node":"127.0.0.1:7002","detail":"late by 200ms"}"#,
         r#"{"seq":3,"time_us":1700000000100000,"client":1,"name":"alice","command":["SET","order:lock","6f1c9a83b1d24e67","NX","PX","30000"],"raw":"+OK\r\n"}"#,
         r#"{"seq":4,"time_us":1700000000150000,"client":1,"name":"alice","command":["WAIT","1","100"],"raw":":1\r\n"}"#,
-        r#"{"seq":5,"time_us":1700000000200010,"event":"replaced","node":"127.0.0.1:7001","detail":"follows"}"#,
-        r#"{"seq":6,"time_us":1700000000200020,"event":"lost","node":"127.0.0.1:7001","detail":"order:lock","db":0,"key":"order:lock","had_by":["127.0.0.1:7002"]}"#,
+        r#"{"seq":5,"time_us":1700000000200010,"event":"lost","node":"127.0.0.1:7001","detail":"order:lock","db":0,"key":"order:lock","had_by":["127.0.0.1:7002"]}"#,
+        r#"{"seq":6,"time_us":1700000000200020,"event":"replaced","node":"127.0.0.1:7001","detail":"follows"}"#,
     ];
     let second = [
         r#"{"seq":1,"time_us":1700000000200000,"event":"promoted","node":"127.0.0.1:7001","detail":"127.0.0.1:7000"}"#,

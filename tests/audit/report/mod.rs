@@ -82,7 +82,7 @@ fn the_page_has_who_was_master_what_links_held_and_what_a_replica_never_got() {
     };
     let names: Vec<_> = instances.iter().map(|one| (one["name"].as_str().unwrap(), one["server"].as_u64())).collect();
     assert_eq!(names, [("127.0.0.1:7000", Some(1)), ("127.0.0.1:7001", Some(2)), ("127.0.0.1:7002", None)]);
-    assert_eq!(parts(0), [(None, "master"), (Some(5), "replica")]);
+    assert_eq!(parts(0), [(None, "master"), (Some(6), "replica")]);
     assert_eq!(parts(1), [(None, "replica"), (Some(0), "held"), (Some(4), "master")]);
     assert_eq!(parts(2), [(None, "replica"), (Some(1), "late")]);
     assert_eq!(instances[2]["spans"][1]["lag"], "200ms");
