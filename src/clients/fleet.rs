@@ -20,6 +20,9 @@ pub const TOO_MANY_SPACES: CommandError =
     CommandError::fixed("ERR there are 10000 spaces already; REDOUBLE SPACES DROP makes room");
 pub const CLOSED: CommandError = CommandError::fixed("ERR the server ends");
 
+/// A wait for changes that a link holds.
+pub type HeldChanges = Pin<Box<dyn Future<Output = usize> + Send>>;
+
 /// The other spaces and instances, as one server sees them.
 pub trait Fleet: Send + Sync {
     /// The spaces behind this server's port, by name.
@@ -58,6 +61,10 @@ pub trait Fleet: Send + Sync {
     /// Treats the links of an instance to its replicas, or to the one with this name. How many it concerned, or how many changes
     /// it let go.
     fn order_link(&self, number: usize, order: LinkOrder, replica: Option<&str>) -> Result<u64, CommandError>;
+
+    /// Waits until the link of an instance to the replica with this name, or any of them, holds so many changes. Yields how many
+    /// it holds.
+    fn watch_link(&self, number: usize, replica: Option<&str>, changes: usize) -> Result<HeldChanges, CommandError>;
 
     /// The links of an instance to its replicas.
     fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError>;

@@ -10,9 +10,10 @@ use super::builder::Builder;
 use super::failover::NOBODY;
 use super::node::Node;
 use super::nodes::Nodes;
+use super::timeout::{USUAL_TIMEOUT, with_runtime_hint};
 use super::upstream::{Entrances, Member};
 use super::world::{World, refused};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, block_on_timeout};
 use crate::base::error::Error;
 use crate::clients::fleet::{CLOSED, FailoverOrder, Fleet, LONGEST_NAME, LinkOrder, Losing};
 use crate::clients::instance::Instance;
@@ -179,6 +180,20 @@ impl Server {
     /// one of them takes its place before.
     pub fn hold_links(&self) -> Result<(), Error> {
         self.order_links(LinkOrder::Hold).map(drop)
+    }
+
+    /// Waits until a link that is held or late holds so many changes, for 10 seconds of real time at most. Returns how many it
+    /// holds.
+    ///
+    /// This blocks the thread. An async test sends `REDOUBLE LINK 1 WAIT 1` instead.
+    pub fn wait_for_held_changes(&self, changes: usize) -> Result<usize, Error> {
+        let node = &self.world.node;
+        let watch = node.watch_link(node.number(), None, changes).map_err(refused)?;
+        block_on_timeout(watch, USUAL_TIMEOUT).ok_or_else(|| {
+            with_runtime_hint(Error::Refused(format!(
+                "the links hold fewer changes than {changes} after {USUAL_TIMEOUT:?}"
+            )))
+        })
     }
 
     /// Lets so many changes go that held links hold. Returns how many these were.

@@ -1,5 +1,6 @@
 //! Control of instances and spaces by clients and tests: stop, start, pause, skew, cut off.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use super::node::Node;
@@ -9,8 +10,8 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
 use crate::clients::fleet::{
-    CLOSED, Completion, FailedOver, FailoverOrder, Fleet, InstanceCommand, InstanceInfo, InstanceState, LinkInfo,
-    LinkOrder, SpaceInfo,
+    CLOSED, Completion, FailedOver, FailoverOrder, Fleet, HeldChanges, InstanceCommand, InstanceInfo, InstanceState,
+    LinkInfo, LinkOrder, SpaceInfo,
 };
 use crate::clients::instance::Instance;
 use crate::clients::session::ControlJob;
@@ -115,6 +116,19 @@ impl Fleet for Node {
             nodes.tell_sentinels();
         }
         Ok(done)
+    }
+
+    fn watch_link(&self, number: usize, replica: Option<&str>, changes: usize) -> Result<HeldChanges, CommandError> {
+        let nodes = self.nodes()?;
+        let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
+        let named = replica.and_then(|name| name.parse().ok()).and_then(|number| nodes.get(number));
+        let name = named.map(|replica| name_of(replica)).or(replica.map(str::to_owned));
+        let instance = node.instance();
+        if let Some(name) = name.as_ref().filter(|name| !instance.links().iter().any(|link| link.replica == **name)) {
+            return Err(CommandError::quoting("ERR there is no replica '", name.as_bytes(), "'; LIST names them"));
+        }
+        let instance = Arc::clone(instance);
+        Ok(Box::pin(poll_fn(move |cx| instance.poll_held(name.as_deref(), changes, cx.waker()))))
     }
 
     fn links(&self, number: usize) -> Result<Vec<LinkInfo>, CommandError> {

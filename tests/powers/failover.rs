@@ -60,6 +60,27 @@ fn integer(number: i64) -> Frame {
 }
 
 #[test]
+fn a_failover_can_wait_for_the_write_that_a_program_sends_at_a_time_of_its_own() {
+    let mut group = Group::start(2);
+    assert_eq!(group.ask(1, "REDOUBLE LINK 1 HOLD 2"), integer(1));
+    let (mut test, mut program) =
+        (Wire::connect(address(&group.servers[0])), Wire::connect(address(&group.servers[0])));
+    assert_eq!(program.ask("SET before 1"), ok());
+    // A question to the replicas is no change.
+    assert_eq!(test.ask("REDOUBLE LINK 1 WAIT 1"), integer(1));
+    test.send(&request(&["REDOUBLE", "LINK", "1", "WAIT", "2", "2"]));
+    assert_eq!(program.ask("WAIT 2 1"), integer(1));
+    assert!(!test.has_reply());
+    assert_eq!(program.ask("SET lock alice NX PX 30000"), ok());
+    assert_eq!(test.expect(), integer(2));
+    assert_eq!(group.servers[0].wait_for_held_changes(2).expect("they are held"), 2);
+    // The other link holds nothing.
+    assert!(test.ask("REDOUBLE LINK 1 WAIT 1 TIMEOUT 1ms 3").text().starts_with("TIMEOUT"));
+    assert_eq!(group.fail_over(1, "TO 2", "lost"), integer(2));
+    assert_eq!(group.ask(2, "EXISTS lock before"), integer(0));
+}
+
+#[test]
 fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     let mut group = Group::start(2);
     for number in 0..100 {

@@ -11,6 +11,7 @@ mod rewind;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
 
 use super::Instance;
 use crate::base::clock::Millis;
@@ -28,6 +29,13 @@ use links::{Links, Pending};
 pub use follower::{Due, MasterLink, Synced};
 pub use handover::Handover;
 pub use rewind::{Rewound, count_changes, each_request};
+
+/// What is left to do when something was sent.
+struct Sent {
+    /// The replicas for which much waits, and how many bytes.
+    slow: Vec<(Arc<Client>, usize)>,
+    watchers: Vec<Waker>,
+}
 
 /// How many bytes of room for encoded commands are kept.
 const MOST_ENCODED: usize = 64 * 1024;
@@ -63,6 +71,8 @@ struct Stream {
     pinged_at: Millis,
     awaiting: Vec<Awaiting>,
     links: Links,
+    /// Those who wait until links hold changes.
+    watchers: Vec<Waker>,
 }
 
 struct Replica {
@@ -291,42 +301,43 @@ impl Instance {
         }
         let mut bytes = std::mem::take(&mut stream.encoded);
         encode(&mut stream, &mut bytes);
-        let slow = self.send_to_replicas(&mut stream, &bytes, true);
+        let sent = self.send_to_replicas(&mut stream, &bytes, true);
         bytes.clear();
         bytes.shrink_to(MOST_ENCODED);
         stream.encoded = bytes;
         drop(stream);
-        self.drop_slow_replicas(&slow);
+        self.follow_up(sent);
     }
 
     /// Asks replicas something, or tells them something that is no change.
     fn tell_replicas(&self, mut stream: MutexGuard<'_, Stream>, words: &[&[u8]]) {
         let mut bytes = Vec::new();
         write_request(&mut bytes, words.iter().copied());
-        let slow = self.send_to_replicas(&mut stream, &bytes, false);
+        let sent = self.send_to_replicas(&mut stream, &bytes, false);
         drop(stream);
-        self.drop_slow_replicas(&slow);
+        self.follow_up(sent);
     }
 
-    /// Returns the replicas for which much waits, and how many bytes.
-    fn send_to_replicas(&self, stream: &mut Stream, bytes: &[u8], is_change: bool) -> Vec<(Arc<Client>, usize)> {
+    /// Returns what is to be done once the stream is not locked any more.
+    fn send_to_replicas(&self, stream: &mut Stream, bytes: &[u8], is_change: bool) -> Sent {
         stream.keep(bytes);
         self.replication.offset.store(stream.offset, Ordering::Release);
         let notice = self.config.live().replica_output.notice();
         let mut slow = Vec::new();
-        let Stream { replicas, links, .. } = stream;
+        let Stream { replicas, links, watchers, .. } = stream;
         for replica in replicas {
             let waiting = replica.deliver(bytes, is_change, links, || self.clock.millis());
             if waiting > notice {
                 slow.push((Arc::clone(&replica.client), waiting));
             }
         }
-        slow
+        Sent { slow, watchers: std::mem::take(watchers) }
     }
 
-    fn drop_slow_replicas(&self, slow: &[(Arc<Client>, usize)]) {
+    fn follow_up(&self, Sent { slow, watchers }: Sent) {
+        watchers.into_iter().for_each(Waker::wake);
         if !slow.is_empty() {
-            self.check_output_limits(slow);
+            self.check_output_limits(&slow);
         }
     }
 

@@ -1,8 +1,16 @@
 //! REDOUBLE LINK: the links to the replicas of an instance.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
 use super::{Action, Power, count, duration, expected, nothing_more, number, text};
-use crate::base::clock::Millis;
+use crate::base::clock::{Clock, Millis};
+use crate::base::duration::spell_duration;
+use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, LinkInfo, LinkOrder};
+use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity};
@@ -13,12 +21,19 @@ pub(super) const LINK: Power = Power {
     ..Power::new("LINK", SUMMARY, &[Action { words: WORDS, summary: SUMMARY, run: link }])
 };
 
-const WORDS: &str = "instance <LIST | HOLD | STEP count | LAG duration | CUT | HEAL> [replica]";
-const SUMMARY: &str =
-    "Holds what an instance sends to its replicas, lets changes go one by one or late, or cuts replicas off.";
+const WORDS: &str =
+    "instance <LIST | HOLD | WAIT count [TIMEOUT duration] | STEP count | LAG duration | CUT | HEAL> [replica]";
+const SUMMARY: &str = "Holds what an instance sends to its replicas, waits until so many changes are held, lets them go one by one \
+                       or late, or cuts replicas off.";
+
+/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let instance = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
+    if args.take("WAIT") {
+        return wait(call, args, instance);
+    }
     let order = match () {
         () if args.take("LIST") => None,
         () if args.take("HOLD") => Some(LinkOrder::Hold),
@@ -31,20 +46,12 @@ fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         () if args.take("LAG") => {
             Some(LinkOrder::Lag(Millis::try_from(duration(args)?.as_millis()).unwrap_or(Millis::MAX)))
         }
-        () => return Err(expected("LIST, HOLD, STEP, LAG, CUT or HEAL was expected", args.peek())),
+        () => return Err(expected("LIST, HOLD, WAIT, STEP, LAG, CUT or HEAL was expected", args.peek())),
     };
     let name = match (&order, args.optional()) {
         (None, Some(word)) => return Err(expected("nothing more was expected", Some(word))),
         (_, None) => None,
-        (Some(_), Some(word)) => match std::str::from_utf8(word) {
-            Ok(name) if !name.is_empty() => Some(name),
-            _ => {
-                return Err(expected(
-                    "a replica's address and port, or the number of an instance, was expected",
-                    Some(word),
-                ));
-            }
-        },
+        (Some(_), Some(word)) => Some(named(word)?),
     };
     nothing_more(args)?;
     call.permit_at_root(args)?;
@@ -60,6 +67,34 @@ fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             number
         }
     })
+}
+
+fn named(word: &[u8]) -> Result<&str, CommandError> {
+    let name = std::str::from_utf8(word).ok().filter(|name| !name.is_empty());
+    name.ok_or_else(|| expected("a replica's address and port, or the number of an instance, was expected", Some(word)))
+}
+
+fn wait(call: &mut Call<'_>, args: &mut Args<'_>, instance: usize) -> CommandResult<'static> {
+    let wanted = usize::try_from(number(args, "the number of changes", 1)?).unwrap_or(usize::MAX);
+    let timeout = if args.take("TIMEOUT") { duration(args)? } else { USUAL_TIMEOUT };
+    let name = args.optional().map(named).transpose()?;
+    nothing_more(args)?;
+    call.permit_at_root(args)?;
+    let mut watch = call.server.fleet().ok_or(CLOSED)?.watch_link(instance, name, wanted)?;
+    let event = async move {
+        let mut time = pin!(Clock::sleep(timeout));
+        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
+            Poll::Ready(held) => Poll::Ready(Some(held)),
+            Poll::Pending => time.as_mut().poll(cx).map(|()| None),
+        });
+        let late = || {
+            let timeout = spell_duration(timeout);
+            format!("TIMEOUT the links of instance {instance} hold fewer changes than {wanted} after {timeout}")
+        };
+        held.await.map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
+    };
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
 }
 
 fn describe(link: LinkInfo) -> Reply<'static> {

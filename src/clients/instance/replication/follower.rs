@@ -348,9 +348,9 @@ impl Instance {
         self.past().note(bytes);
         let mut stream = self.stream();
         (stream.selected, stream.database) = (Some(selected), selected);
-        let slow = self.send_to_replicas(&mut stream, bytes, true);
+        let sent = self.send_to_replicas(&mut stream, bytes, true);
         drop(stream);
-        self.drop_slow_replicas(&slow);
+        self.follow_up(sent);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use super::{Replica, Stream, name_of};
 use crate::base::clock::Millis;
@@ -12,6 +13,9 @@ use crate::clients::session::{Client, ReplicaIntroduction};
 
 /// The most replicas whose links can be treated apart from the others.
 const MOST_NAMES: usize = 64;
+
+/// The most that wait for changes at the links of an instance.
+const MOST_WATCHERS: usize = 1024;
 
 /// How links are treated.
 #[derive(Default)]
@@ -62,11 +66,13 @@ struct Part {
 pub(super) struct Pending {
     parts: VecDeque<Part>,
     bytes: usize,
+    changes: usize,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, bytes: &[u8], is_change: bool, due: Option<Millis>) -> usize {
         self.bytes += bytes.len();
+        self.changes += usize::from(is_change);
         self.parts.push_back(Part { bytes: bytes.to_vec(), is_change, due });
         self.bytes
     }
@@ -78,6 +84,7 @@ impl Pending {
             && let Some(part) = self.parts.pop_front()
         {
             self.bytes -= part.bytes.len();
+            self.changes -= usize::from(part.is_change);
             out.extend_from_slice(&part.bytes);
             changes += u64::from(part.is_change);
         }
@@ -91,6 +98,7 @@ impl Pending {
             && let Some(part) = self.parts.pop_front()
         {
             self.bytes -= part.bytes.len();
+            self.changes -= usize::from(part.is_change);
             out.extend_from_slice(&part.bytes);
         }
         out
@@ -112,7 +120,7 @@ impl Pending {
     }
 
     pub(super) fn changes(&self) -> usize {
-        self.parts.iter().filter(|part| part.is_change).count()
+        self.changes
     }
 }
 
@@ -237,6 +245,25 @@ impl Instance {
         let stream = self.stream();
         let due = stream.replicas.iter().filter_map(|replica| replica.pending.next_due());
         due.chain(self.handover().and_then(|handover| handover.until)).filter(|due| *due > now).min()
+    }
+
+    /// Whether the link to the replica with this name, or that of all which holds most, holds so many changes: how many it
+    /// holds. If it does not, `waker` is called when that may have changed.
+    pub fn poll_held(&self, name: Option<&str>, wanted: usize, waker: &Waker) -> Poll<usize> {
+        let mut stream = self.stream();
+        let is_named = |replica: &&Replica| name.is_none_or(|name| replica.name() == name);
+        let held = stream.replicas.iter().filter(is_named).map(|replica| replica.pending.changes()).max().unwrap_or(0);
+        if held >= wanted {
+            return Poll::Ready(held);
+        }
+        if !stream.watchers.iter().any(|known| known.will_wake(waker)) {
+            // Who is gone leaves its waker behind until the next change. Whoever makes room asks again.
+            if stream.watchers.len() >= MOST_WATCHERS {
+                stream.watchers.remove(0).wake();
+            }
+            stream.watchers.push(waker.clone());
+        }
+        Poll::Pending
     }
 
     /// The changes that the link to each replica holds, by its name.
