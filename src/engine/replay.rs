@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use arrayvec::ArrayVec;
 
-use super::{Engine, Resolved};
+use super::transaction::{queue, selected_by};
+use super::{Engine, Resolved, is_exec};
 use crate::base::sync::MutexExt;
 use crate::clients::session::{Client, Session, Transaction};
 use crate::data::keyspace::Busy;
 use crate::powers::Hook;
-use crate::protocol::{Framed, Framer, Limits, Words, parse_integer};
-use crate::spec::{CommandKind, Flag, TransactionCommand};
+use crate::protocol::{Framed, Framer, Limits, Words};
+use crate::spec::{CommandKind, TransactionCommand};
 
 /// The session in which the stream of a master runs, and what it is read with.
 #[derive(Default)]
@@ -53,14 +54,14 @@ impl Engine {
     pub fn replay(&self, link: &Arc<Client>, selected: u32, stream: &[u8]) -> Replayed {
         let mut reader = self.replay.0.lock_ignoring_poison();
         let Reader { session, framer, batch, out } = &mut *reader;
-        if session.as_ref().is_none_or(|session| !Arc::ptr_eq(&session.client, link)) {
+        session.take_if(|session| !Arc::ptr_eq(&session.client, link));
+        let session = session.get_or_insert_with(|| {
             let user = self.instance.acl.default_user();
-            let mut fresh = Session::new(Arc::clone(link), user, self.instance.stats.thread(0));
-            fresh.authenticated = true;
-            (fresh.is_master, fresh.import_source) = (true, true);
-            *session = Some(Box::new(fresh));
-        }
-        let Some(session) = session else { return Replayed { bytes: 0, selected, is_held_up: false } };
+            let mut session = Session::new(Arc::clone(link), user, self.instance.stats.thread(0));
+            session.authenticated = true;
+            (session.is_master, session.import_source) = (true, true);
+            Box::new(session)
+        });
         session.db = selected;
         framer.reset();
         // A transaction counts as run when it has ended.
@@ -123,23 +124,17 @@ impl Engine {
             return Ok(());
         };
         let spec = resolved.row.spec;
+        let databases = self.instance.keyspace.databases();
         match spec.kind {
-            CommandKind::Transaction(TransactionCommand::Exec) => {
-                self.backend.execute(self, session, resolved, words, out, None)?;
+            CommandKind::Transaction(kind) if kind != TransactionCommand::Exec => {
+                session.transaction = Some(Transaction::default());
             }
-            CommandKind::Transaction(_) => session.transaction = Some(Transaction::default()),
-            _ if session.transaction.is_some() => {
-                super::transaction::queue(session, resolved.row, words, self.instance.keyspace.databases());
+            _ if session.transaction.is_some() && !is_exec(spec) => {
+                queue(session, resolved.row, words, databases);
                 return Ok(());
             }
-            _ if spec.has_flag(Flag::Write) => {
-                self.backend.execute(self, session, resolved, words, out, None)?;
-            }
             _ if spec.name == "REPLCONF" || spec.name == "PING" => {}
-            _ if spec.name == "SELECT" => {
-                let db = words.get(1).and_then(parse_integer).and_then(|db| u32::try_from(db).ok());
-                session.db = db.filter(|db| *db < self.instance.keyspace.databases()).unwrap_or(session.db);
-            }
+            _ if spec.name == "SELECT" => session.db = selected_by(spec, words, databases).unwrap_or(session.db),
             _ => {
                 self.backend.execute(self, session, resolved, words, out, None)?;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::node::Node;
 use super::nodes::Nodes;
-use super::replicas::{name_of, promote};
+use super::replicas::promote;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::acl::User;
@@ -106,10 +106,8 @@ impl Fleet for Node {
     fn order_link(&self, number: usize, order: LinkOrder, replica: Option<&str>) -> Result<u64, CommandError> {
         let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
-        // An instance of this process can be named by its number.
-        let number = replica.and_then(|name| name.parse().ok()).and_then(|number| nodes.get(number));
-        let name = number.map(|replica| name_of(replica));
-        let done = nodes.order_link(node, order, name.as_deref().or(replica))?;
+        let name = replica.map(|replica| nodes.replica_named(replica));
+        let done = nodes.order_link(node, order, name.as_deref())?;
         if order == LinkOrder::Heal {
             nodes.heal_roles(node);
             nodes.call_links();
@@ -121,8 +119,7 @@ impl Fleet for Node {
     fn watch_link(&self, number: usize, replica: Option<&str>, changes: usize) -> Result<HeldChanges, CommandError> {
         let nodes = self.nodes()?;
         let node = nodes.get(number).ok_or_else(|| no_such_instance(number, nodes.all().len()))?;
-        let named = replica.and_then(|name| name.parse().ok()).and_then(|number| nodes.get(number));
-        let name = named.map(|replica| name_of(replica)).or(replica.map(str::to_owned));
+        let name = replica.map(|replica| nodes.replica_named(replica));
         let instance = node.instance();
         if let Some(name) = name.as_ref().filter(|name| !instance.links().iter().any(|link| link.replica == **name)) {
             return Err(CommandError::quoting("ERR there is no replica '", name.as_bytes(), "'; LIST names them"));

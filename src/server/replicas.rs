@@ -87,6 +87,12 @@ impl Nodes {
         self.at(&host, port)
     }
 
+    /// The name of a replica. An instance of this process can be named by its number.
+    pub(super) fn replica_named(&self, word: &str) -> String {
+        let instance = word.parse().ok().and_then(|number| self.get(number));
+        instance.map_or_else(|| word.to_owned(), |node| name_of(node))
+    }
+
     /// The instance that listens at an address.
     pub(super) fn at(&self, host: &[u8], port: i64) -> Option<&Arc<Node>> {
         let is_at = |address: &SocketAddr| {

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::words::{either, option_names};
-use super::{Action, Power, count, duration, expected, nothing_more, number, process_fields, text};
+use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, nothing_more, number, process_fields, text};
 use crate::base::background::in_background;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -69,8 +69,6 @@ const ACTIONS: &[Action] = &[
 ];
 
 const USUAL_LIMIT: u64 = 100;
-/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 /// How many findings an error tells of.
 const IN_ERROR: usize = 5;
 /// How long a reason may be, in bytes.

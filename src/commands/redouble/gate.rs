@@ -1,15 +1,12 @@
 //! REDOUBLE GATE: holds commands, and lets them go on in the order that a test wants.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
-use super::{Action, Power, begin, count, duration, expected, name, nothing_more, number, settle, text};
-use crate::base::clock::Clock;
+use super::{
+    Action, Power, USUAL_TIMEOUT, begin, count, duration, expected, in_time, name, nothing_more, number, settle, text,
+};
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::session::{ControlJob, Flow, Wait};
@@ -49,9 +46,6 @@ const ACTIONS: &[Action] = &[
     Action { words: "CLEAR", summary: "Takes all gates away; the names of those that nobody came to.", run: clear },
 ];
 
-/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
-
 fn add(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let name = name(args)?;
     let mut pattern = Pattern::any();
@@ -83,14 +77,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let control = Arc::clone(&call.server.control);
     let event = async move {
-        let mut time = pin!(Clock::sleep(timeout));
-        let mut watch = pin!(gate.queue.watch(wanted));
-        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
-            Poll::Ready(held) => Poll::Ready(Some(held)),
-            Poll::Pending => time.as_mut().poll(cx).map(|()| None),
-        })
-        .await;
-        match held {
+        match in_time(gate.queue.watch(wanted), timeout).await {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
             None => {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
-use super::{Action, Power, count, duration, expected, name, nothing_more, number, process_fields, text};
+use super::{
+    Action, Power, USUAL_TIMEOUT, count, duration, expected, name, nothing_more, number, process_fields, text,
+};
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
 use crate::base::error::{CommandError, plain};
@@ -74,8 +76,6 @@ const ACTIONS: &[Action] = &[
 ];
 
 const USUAL_LIMIT: u64 = 100;
-/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 /// How many of the nearest commands are shown, by NEAR and in an error.
 const NEAREST: usize = 10;
 const NEAREST_IN_ERROR: usize = 5;

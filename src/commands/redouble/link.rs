@@ -1,12 +1,7 @@
 //! REDOUBLE LINK: the links to the replicas of an instance.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-use std::time::Duration;
-
-use super::{Action, Power, count, duration, expected, nothing_more, number, text};
-use crate::base::clock::{Clock, Millis};
+use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, in_time, nothing_more, number, text};
+use crate::base::clock::Millis;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, LinkInfo, LinkOrder};
@@ -25,9 +20,6 @@ const WORDS: &str =
     "instance <LIST | HOLD | WAIT count [TIMEOUT duration] | STEP count | LAG duration | CUT | HEAL> [replica]";
 const SUMMARY: &str = "Holds what an instance sends to its replicas, waits until so many changes are held, lets them go one by one \
                        or late, or cuts replicas off.";
-
-/// Shorter than the time after which client libraries give up a reply by themselves, so that the test sees why.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 
 fn link(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let instance = usize::try_from(number(args, "the number of the instance", 1)?).unwrap_or(usize::MAX);
@@ -80,18 +72,13 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>, instance: usize) -> CommandRes
     let name = args.optional().map(named).transpose()?;
     nothing_more(args)?;
     call.permit_at_root(args)?;
-    let mut watch = call.server.fleet().ok_or(CLOSED)?.watch_link(instance, name, wanted)?;
+    let watch = call.server.fleet().ok_or(CLOSED)?.watch_link(instance, name, wanted)?;
     let event = async move {
-        let mut time = pin!(Clock::sleep(timeout));
-        let held = poll_fn(|cx| match watch.as_mut().poll(cx) {
-            Poll::Ready(held) => Poll::Ready(Some(held)),
-            Poll::Pending => time.as_mut().poll(cx).map(|()| None),
-        });
         let late = || {
             let timeout = spell_duration(timeout);
             format!("TIMEOUT the links of instance {instance} hold fewer changes than {wanted} after {timeout}")
         };
-        held.await.map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
+        in_time(watch, timeout).await.map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
     };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)

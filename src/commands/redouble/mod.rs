@@ -27,6 +27,12 @@ mod words;
 pub use audit::so_many_found;
 pub use journal::reached;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::base::clock::Clock;
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
@@ -305,6 +311,20 @@ fn process_fields(process: Option<&Process>) -> Vec<(Reply<'static>, Reply<'stat
 
 fn count(number: u64) -> Reply<'static> {
     Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// How long an action waits that names no time. Shorter than the time after which client libraries give up a reply by themselves,
+/// so that the test sees why.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Waits for an event, or for so much real time; `None` if that is over first.
+async fn in_time<T>(event: impl Future<Output = T>, timeout: Duration) -> Option<T> {
+    let (mut event, mut time) = (pin!(event), pin!(Clock::sleep(timeout)));
+    poll_fn(|cx| match event.as_mut().poll(cx) {
+        Poll::Ready(there) => Poll::Ready(Some(there)),
+        Poll::Pending => time.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }
 
 /// Answers once every command that was released has run as far as it can.

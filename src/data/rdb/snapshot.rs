@@ -198,8 +198,8 @@ pub struct SnapshotWriter {
     out: Vec<u8>,
     value: Vec<u8>,
     profile: Profile,
-    /// Strings are compressed where that is shorter.
-    compresses: bool,
+    /// It does not leave the process: keys and values that are strings are left as they are, and it has no checksum.
+    is_internal: bool,
 }
 
 impl SnapshotWriter {
@@ -212,15 +212,15 @@ impl SnapshotWriter {
             VALKEY_FORMAT => format!("VALKEY{VALKEY_FORMAT:03}"),
             format => format!("REDIS{format:04}"),
         };
-        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile, compresses: true };
+        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile, is_internal: false };
         writer.note("redis-ver", &profile.redis_version().to_string());
         writer.note("redis-bits", &usize::BITS.to_string());
         writer
     }
 
-    /// Leaves keys and values that are strings as they are, which is faster.
-    pub fn without_compression(self) -> Self {
-        Self { compresses: false, ..self }
+    /// Writes faster what does not leave the process, in the server's own format.
+    pub fn for_this_process(own: Profile) -> Self {
+        Self { is_internal: true, ..Self::new(own, true) }
     }
 
     fn note(&mut self, name: &str, value: &str) {
@@ -254,7 +254,7 @@ impl SnapshotWriter {
             self.out.push(DEADLINE);
             self.out.extend_from_slice(&deadline.to_le_bytes());
         }
-        if let (Content::String(value), false) = (&content, self.compresses) {
+        if let (Content::String(value), true) = (&content, self.is_internal) {
             self.out.push(STRING);
             for part in [name, &**value] {
                 write_length(&mut self.out, part.len());
@@ -274,15 +274,9 @@ impl SnapshotWriter {
     /// The complete snapshot, with its checksum.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.push(END);
-        let checksum = CHECKSUM.checksum(&self.out);
+        // Zero stands for none.
+        let checksum = if self.is_internal { 0 } else { CHECKSUM.checksum(&self.out) };
         self.out.extend_from_slice(&checksum.to_le_bytes());
-        self.out
-    }
-
-    /// The same without a checksum, if it does not leave the process.
-    pub fn finish_unchecked(mut self) -> Vec<u8> {
-        self.out.push(END);
-        self.out.extend_from_slice(&[0; CHECKSUM_SIZE]);
         self.out
     }
 }

@@ -57,7 +57,7 @@ pub fn snapshot<'l>(
 
 /// A snapshot of everything for another instance of this process. Its keys are in no order, which is faster.
 pub fn copy<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Vec<u8> {
-    let mut writer = SnapshotWriter::new(*profile, true).without_compression();
+    let mut writer = SnapshotWriter::for_this_process(*profile);
     libraries.for_each(|source| writer.library(source));
     for_each_database(view, |view, db| {
         let keys = view.len();
@@ -67,7 +67,7 @@ pub fn copy<'l>(view: &mut View<'_>, libraries: impl Iterator<Item = &'l [u8]>, 
             view.for_each(|entry| writer.key(entry.key(), entry.content(), entry.deadline()));
         }
     });
-    writer.finish_unchecked()
+    writer.finish()
 }
 
 /// A snapshot of these function libraries alone.

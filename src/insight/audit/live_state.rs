@@ -14,6 +14,7 @@ use super::finding::Finding;
 use super::finding_collector::{FindingCollector, FindingKey};
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
+use super::lock_table::FETCHED;
 use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
@@ -27,8 +28,6 @@ pub const BACKLOG: usize = 1024;
 pub const MAX_BACKLOG: usize = 32 * BACKLOG;
 /// How many records of a server are read at once.
 const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
-/// For how many records the memory of their locks is fetched together.
-const FETCHED: usize = 32;
 /// How many records must be new before the look-ahead begins anew without being asked.
 const PATIENCE: u64 = 256;
 
