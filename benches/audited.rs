@@ -181,10 +181,15 @@ struct Server {
 
 impl Server {
     fn start(settings: &[&str]) -> Outcome<Self> {
-        let port = free_port()?;
-        let text = port.to_string();
-        let words = [env!("CARGO_BIN_EXE_redouble"), "--port", &text, "--compat", "redis-8.4"];
-        Ok(Self { process: Process::start(&[&words[..], settings].concat(), port)?, port })
+        /// A replica listens on the next port, which another program may have.
+        const TRIES: usize = 10;
+        let start = || {
+            let port = free_port()?;
+            let text = port.to_string();
+            let words = [env!("CARGO_BIN_EXE_redouble"), "--port", &text, "--compat", "redis-8.4"];
+            Ok(Self { process: Process::start(&[&words[..], settings].concat(), port)?, port })
+        };
+        (1..TRIES).map(|_| start()).find(Outcome::is_ok).unwrap_or_else(start)
     }
 
     /// Returns the microseconds of processor time per request.

@@ -9,7 +9,7 @@ use super::effect::{Claim, Effect, ExpiryChange, Intent, KeyEffect, LockShape, P
 use super::finding::JournalRef;
 use super::lock::{Acquisition, Hold, HoldEnd, HoldStatus, Lock, MAX_WAITERS, PastHold, Waiter, push_exact};
 use super::lock_event::LockEvent;
-use super::lock_reason::LockReason;
+use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::{LockTracker, NewHold};
 use super::rules::{is_count, is_trivial, is_unique_token, may_be_owner};
 use super::timestamp::Timestamp;
@@ -175,7 +175,7 @@ impl LockTracker<'_> {
     }
 
     /// The client is refused. The value that it offered may be unknown.
-    fn refuse(&mut self, value: Option<&[u8]>) {
+    pub fn refuse(&mut self, value: Option<&[u8]>) {
         let Some(client) = self.actor() else { return };
         let source = self.context.source.clone();
         let is_contended = match self.context.lock.holder() {
@@ -184,18 +184,16 @@ impl LockTracker<'_> {
             None => self.context.lock.past_holds.back().is_some_and(|past| past.end == HoldEnd::Closed),
         };
         if is_contended {
-            // An unknown value may be the same. What is no token may be data.
-            let is_same = |value| self.context.lock.value.as_deref() == Some(value);
-            let is_known = self.context.lock.reasons.has(LockReason::Contended);
-            let is_alike = value.is_none_or(|value| is_same(value) || !(is_known || is_unique_token(value)));
-            // Two that come to the same number or document have computed it.
-            let is_computed = value.is_some_and(|value| is_same(value) && is_result(value));
             match self.context.lock.shape {
                 // A rate limiter refuses, too.
                 LockShape::Semaphore => {}
-                LockShape::Value | LockShape::Hash if is_computed => self.lock().reasons.note_data(),
-                LockShape::Value | LockShape::Hash if is_alike => self.note_reason(LockReason::Alike),
-                LockShape::Value | LockShape::Hash => self.note_reason(LockReason::Contended),
+                LockShape::Value | LockShape::Hash => {
+                    let lock = &*self.context.lock;
+                    match shown_by_refusal(lock.reasons, lock.value.as_deref(), value) {
+                        Some(reason) => self.note_reason(reason),
+                        None => self.lock().reasons.note_data(),
+                    }
+                }
             }
         }
         // Whoever holds a lock does not ask for it again; of a default or a flag one writer makes sure as often as it likes.
@@ -765,6 +763,21 @@ fn shows_the_key(effect: &KeyEffect<'_>) -> bool {
 /// Whether a command neither changes the key nor shows that it is gone.
 fn is_harmless(effect: &KeyEffect<'_>) -> bool {
     matches!(effect.effect, Effect::Take { took: false, .. } | Effect::Read { value: Some(_) })
+}
+
+/// For which reason it is a lock if a client of another program is refused that offers a value; `None` if that shows that it is data.
+pub fn shown_by_refusal(known: LockReasons, has: Option<&[u8]>, offered: Option<&[u8]>) -> Option<LockReason> {
+    // An unknown value may be the same. What is no token may be data.
+    let is_same = |value| has == Some(value);
+    let is_known = known.has(LockReason::Contended);
+    let is_alike = offered.is_none_or(|value| is_same(value) || !(is_known || is_unique_token(value)));
+    // Two that come to the same number or document have computed it.
+    let is_computed = offered.is_some_and(|value| is_same(value) && is_result(value));
+    match () {
+        () if is_computed => None,
+        () if is_alike => Some(LockReason::Alike),
+        () => Some(LockReason::Contended),
+    }
 }
 
 /// Whether a value is a number that is no mark, or a document.

@@ -245,6 +245,17 @@ impl AuditState {
         self.client_of(line)
     }
 
+    /// Whether a lock of a server ends before this time on its clock, in microseconds.
+    pub fn has_due(&self, server: u16, at: i64) -> bool {
+        let of_server = self.deadlines.iter().find(|(other, _)| *other == server);
+        of_server.is_none_or(|(_, deadlines)| deadlines.first().is_some_and(|first| first < at.div_euclid(1000)))
+    }
+
+    /// Whether a client is met, and its process, if that is known.
+    pub fn is_met(&self, client: &ClientIdentity) -> bool {
+        client.process.is_none() || self.processes.of_client((client.server, client.id)).is_some()
+    }
+
     /// Whether journals of several servers are read.
     pub fn has_several_servers(&self) -> bool {
         self.last_lines.len() > 1
@@ -424,16 +435,11 @@ impl AuditState {
         // Their keys are far away in memory: those that stand there twice are found by their addresses.
         ids.sort_unstable_by_key(Arc::as_ptr);
         ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        ids.retain(|id| {
-            self.locks.get(id).is_some_and(|lock| {
-                lock.holds.iter().any(|hold| hold.client.is_same_connection(client))
-                    || lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client))
-            })
-        });
+        ids.retain(|id| self.locks.concerns(id, client));
     }
 
     /// Prunes the locks that a client has met, if they are many.
-    fn prune_met(&mut self, client: &ClientIdentity) {
+    pub fn prune_met(&mut self, client: &ClientIdentity) {
         let key = (client.server, client.id);
         let tracked = self.locks.len();
         let Some(state) = self.clients.get(&key).filter(|state| state.has_met_many(tracked)) else { return };
@@ -449,7 +455,7 @@ impl AuditState {
     /// Whether a key is a lock, or may be one.
     pub fn may_be_lock(&self, server: u16, db: u32, key: &[u8]) -> bool {
         let is_doubted = || self.doubted.contains(&LockId { server, db, key: key.into() });
-        self.locks.find(server, db, key).is_some_and(|lock| !lock.is_guess())
+        self.locks.reasons(server, db, key).is_some_and(|reasons| !reasons.are_a_guess())
             || !self.doubted.is_empty() && is_doubted()
     }
 

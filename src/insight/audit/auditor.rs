@@ -48,7 +48,7 @@ use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionComm
 pub struct Auditor {
     /// The rows of all commands that may be in the journals.
     commands: Table,
-    state: AuditState,
+    pub(super) state: AuditState,
     scripts: KnownScripts,
     /// What waits for EXEC, of journals that do not say what it ran.
     queued: QueuedCommands,
@@ -59,11 +59,11 @@ pub struct Auditor {
     /// The locks that are no strings.
     declared: DeclaredLocks,
     /// The keys that are no strings and may be locks.
-    presumed: PresumedLocks,
+    pub(super) presumed: PresumedLocks,
     /// Who removed which members.
-    claims: Claims,
+    pub(super) claims: Claims,
     /// Who read and wrote which data.
-    data: LostUpdates,
+    pub(super) data: LostUpdates,
     /// Lines of upstream servers whose place in the order is not decided yet.
     waiting: WaitingLines,
     /// How many lines left it.
@@ -281,7 +281,7 @@ impl Auditor {
             }
             let (db, key) = (header.db, header.second);
             let is_met = || self.state.carried.are_about(server, db, key);
-            if is_about_key && (self.state.locks.find(server, db, key).is_some() || is_met())
+            if is_about_key && (self.state.locks.contains(server, db, key) || is_met())
                 || !self.data.note_header(server, header, row)
             {
                 return false;

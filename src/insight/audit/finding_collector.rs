@@ -119,6 +119,11 @@ impl FindingCollector {
         }
     }
 
+    /// Whether no journal was written by another program, which leaves things out.
+    pub fn are_whole(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     /// A line of a journal, perhaps of one that another program wrote.
     #[inline]
     pub fn note_line(&mut self, line: &JournalLine<'_>) {

@@ -19,7 +19,7 @@ use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ServerRecords};
 use super::scope::Scope;
 use crate::base::budget::{Forgetful, Share};
-use crate::powers::{Journal, LockedJournal, RawRecord};
+use crate::powers::{Journal, LockedJournal, RawRecord, RecordHeader};
 use crate::spec::Table;
 
 /// How many records of a server are left uncommitted, because others can come late that belong in front of them.
@@ -430,7 +430,10 @@ impl Lookahead {
 
 /// Shows a record to an auditor; the header alone if that is enough.
 fn process(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
-    if unread.header().is_some_and(|header| auditor.skip_unrelated(server, &header)) {
+    let is_done = |header: &RecordHeader<'_>| {
+        auditor.skip_unrelated(server, header) || auditor.postpone_refusal(server, unread, header)
+    };
+    if unread.header().as_ref().is_some_and(is_done) {
         return;
     }
     if let Some(seen) = unread.read() {

@@ -297,7 +297,7 @@ impl Lock {
 
     /// Whether it is a guess: a key that was found absent and then set, as data are, too.
     pub fn is_guess(&self) -> bool {
-        self.reasons.has(LockReason::Checked) && !self.is_known()
+        self.reasons.are_a_guess()
     }
 
     /// Whether a client holds the lock, waits for it, or the server has the key.

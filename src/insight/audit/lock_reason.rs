@@ -168,6 +168,11 @@ impl LockReasons {
             || (weak.count_ones() > 1 && weak != COUNTER && !is_data)
     }
 
+    /// Whether it is a guess that the key is a lock: it was found absent and then set, as data are, too.
+    pub fn are_a_guess(self) -> bool {
+        self.has(LockReason::Checked) && !self.are_enough()
+    }
+
     /// Whether others have read the value as data.
     pub fn are_of_data(self) -> bool {
         self.0 & DATA != 0

@@ -8,8 +8,10 @@ use std::sync::{Arc, OnceLock};
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
+use super::client_identity::ClientIdentity;
 use super::lock::{HoldStatus, Lock, LockId};
-use super::resting_lock::{LinePatterns, RestingLock, TrackedLock};
+use super::lock_reason::LockReasons;
+use super::resting_lock::{LinePattern, LinePatterns, Refusal, RestingLock, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
@@ -28,6 +30,7 @@ pub enum KeptLock {
 }
 
 /// A lock at rest.
+#[derive(Clone)]
 pub struct Resting {
     lock: RestingLock,
     /// The same, once it is asked for.
@@ -57,6 +60,34 @@ impl KeptLock {
                 Some(woken) => Cow::Borrowed(woken),
                 None => Cow::Owned(resting.lock.wake()),
             },
+        }
+    }
+
+    fn reasons(&self) -> LockReasons {
+        match self {
+            Self::Awake(tracked) => tracked.lock.reasons,
+            Self::Resting(resting) => resting.lock.reasons(),
+        }
+    }
+
+    /// Whether a client holds the lock or waits for it.
+    fn concerns(&self, client: &ClientIdentity) -> bool {
+        match self {
+            Self::Awake(tracked) => {
+                let TrackedLock { lock, .. } = &**tracked;
+                let mut clients = lock.holds.iter().map(|hold| &hold.client);
+                clients.any(|other| other.is_same_connection(client))
+                    || lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client))
+            }
+            Self::Resting(resting) => resting.lock.concerns(client),
+        }
+    }
+
+    /// How many refusals are postponed.
+    fn postponed(&self) -> usize {
+        match self {
+            Self::Awake(_) => 0,
+            Self::Resting(resting) => resting.lock.refusals().len(),
         }
     }
 
@@ -198,16 +229,14 @@ impl Database {
         self.pages.iter().flat_map(|page| page.locks.iter()).map(|(_, kept)| kept)
     }
 
-    /// Keeps some locks. Returns how many.
-    fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) -> usize {
+    /// Keeps some locks.
+    fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) {
         let kept: Vec<KeptLock> = self.values().filter(|kept| is_kept(kept)).cloned().collect();
         *self = Self::default();
-        let count = kept.len();
         for kept in kept {
             let id = Arc::clone(kept.id());
             self.insert(&id.key, kept);
         }
-        count
     }
 }
 
@@ -222,6 +251,8 @@ pub struct LockTable {
     added: u64,
     /// The locks that were added or woken last, the latest at the end.
     awake: VecDeque<Arc<LockId>>,
+    /// How many refusals are postponed until a lock is woken.
+    postponed: usize,
     patterns: LinePatterns,
 }
 
@@ -239,24 +270,83 @@ impl LockTable {
         /// A lock that somebody holds, and one of the last that something happened to.
         const RESTING: usize = 400;
         const AWAKE: usize = 2800;
+        const POSTPONED: usize = 128;
         let awake = self.awake.len().min(self.count);
-        (self.count - awake) * RESTING + awake * AWAKE
+        (self.count - awake) * RESTING + awake * AWAKE + self.postponed * POSTPONED
     }
 
     #[inline]
     pub fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
-        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
-        locks.get(key).map(|kept| &kept.tracked().lock)
+        self.kept_of(server, db, key).map(|kept| &kept.tracked().lock)
     }
 
     #[inline]
     pub fn find_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut TrackedLock> {
         let at = self.databases.iter().position(|(number, _)| *number == (server, db))?;
-        if let KeptLock::Resting(resting) = self.databases[at].1.get(key)? {
-            let id = Arc::clone(resting.lock.id());
+        let kept = self.databases[at].1.get(key)?;
+        if let KeptLock::Resting(resting) = kept {
+            let (id, postponed) = (Arc::clone(resting.lock.id()), kept.postponed());
+            self.postponed = self.postponed.saturating_sub(postponed);
             self.note_awake(id);
         }
         self.databases[at].1.entry(key)?.wake()
+    }
+
+    #[inline]
+    fn kept_of(&self, server: u16, db: u32, key: &[u8]) -> Option<&KeptLock> {
+        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
+        locks.get(key)
+    }
+
+    // ---- what is known of a lock without waking it
+
+    pub fn contains(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        self.kept_of(server, db, key).is_some()
+    }
+
+    /// The reasons to take a key for a lock, if it is tracked.
+    pub fn reasons(&self, server: u16, db: u32, key: &[u8]) -> Option<LockReasons> {
+        self.kept_of(server, db, key).map(KeptLock::reasons)
+    }
+
+    /// Whether a client holds a lock or waits for it.
+    pub fn concerns(&self, id: &LockId, client: &ClientIdentity) -> bool {
+        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.concerns(client))
+    }
+
+    // ---- locks at rest
+
+    /// A lock, if it is at rest.
+    #[inline]
+    pub fn resting(&self, server: u16, db: u32, key: &[u8]) -> Option<&RestingLock> {
+        match self.kept_of(server, db, key)? {
+            KeptLock::Resting(resting) => Some(&resting.lock),
+            KeptLock::Awake(_) => None,
+        }
+    }
+
+    /// Puts a lock to rest, if it can be.
+    pub fn put_to_rest(&mut self, server: u16, db: u32, key: &[u8]) {
+        let database = self.databases.iter_mut().find(|(number, _)| *number == (server, db));
+        if let Some(kept) = database.and_then(|(_, locks)| locks.entry(key)) {
+            kept.rest(&mut self.patterns);
+        }
+    }
+
+    /// Notes a refusal at a lock at rest, and the reasons with it.
+    pub fn postpone(&mut self, id: &LockId, refusal: Refusal, reasons: LockReasons) {
+        let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
+        if let Some(KeptLock::Resting(resting)) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
+            let Resting { lock, woken } = Arc::make_mut(resting);
+            lock.note_refusal(refusal, reasons);
+            woken.take();
+            self.postponed += 1;
+        }
+    }
+
+    /// The pattern of a command, which others share.
+    pub fn pattern_of(&mut self, words: &[&[u8]]) -> Option<Arc<LinePattern>> {
+        self.patterns.of_words(words)
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -308,9 +398,11 @@ impl LockTable {
 
     pub fn remove(&mut self, id: &LockId) {
         let number = (id.server, id.db);
+        let postponed = self.kept_of(id.server, id.db, &id.key).map_or(0, KeptLock::postponed);
         let database = self.databases.iter_mut().find(|(other, _)| *other == number);
         if database.is_some_and(|(_, locks)| locks.remove(&id.key)) {
             self.count -= 1;
+            self.postponed = self.postponed.saturating_sub(postponed);
         }
     }
 
@@ -326,7 +418,13 @@ impl LockTable {
     }
 
     fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) {
-        self.count = self.databases.iter_mut().map(|(_, locks)| locks.retain(&is_kept)).sum();
+        self.databases.iter_mut().for_each(|(_, locks)| locks.retain(&is_kept));
+        self.recount();
+    }
+
+    fn recount(&mut self) {
+        let all = || self.databases.iter().flat_map(|(_, locks)| locks.values());
+        (self.count, self.postponed) = (all().count(), all().map(KeptLock::postponed).sum());
     }
 
     /// A copy with the locks that clients hold or wait for.
@@ -371,24 +469,39 @@ impl LockTable {
         // Two entries are on one line of memory at least.
         let hashes =
             pages.iter().flat_map(|(page, _)| page.locks.iter().step_by(2)).fold(0, |all, (hash, _)| all ^ hash);
-        let awake: Looked<&TrackedLock> = pages
+        let kept: Looked<&KeptLock> = pages
             .iter()
             .filter_map(|(page, hash)| page.locks.iter().find(|(known, _)| known == hash))
-            .filter_map(|(_, kept)| if let KeptLock::Awake(tracked) = kept { Some(&**tracked) } else { None })
+            .map(|(_, kept)| kept)
             .collect();
+        let (mut awake, mut resting) = (Looked::<&TrackedLock>::new(), Looked::<&RestingLock>::new());
+        for kept in kept {
+            match kept {
+                KeptLock::Awake(tracked) => awake.push(tracked),
+                KeptLock::Resting(kept) => resting.push(&kept.lock),
+            }
+        }
+        let at_rest: usize = resting.iter().map(|lock| lock.touch()).sum();
+        let refused: u64 = resting
+            .iter()
+            .map(|lock| {
+                let last = lock.refusals().last().map_or(0, |refusal| refusal.seq);
+                last ^ u64::from(lock.id().key.first().copied().unwrap_or(0))
+            })
+            .fold(0, |all, one| all ^ one);
         let fields: usize = awake.iter().map(|tracked| tracked.touch()).sum();
         let parts = awake.iter().map(|TrackedLock { lock, .. }| {
             let hold = lock.holds.first().map_or(0, |hold| hold.acquired.seq);
             let waiter = lock.waiters.last().map_or(0, |waiter| waiter.attempts);
             hold ^ waiter ^ u64::from(lock.id.key.first().copied().unwrap_or(0))
         });
-        std::hint::black_box((sizes, hashes, fields, parts.fold(0, |all, one| all ^ one)));
+        std::hint::black_box((sizes, hashes, at_rest, refused, fields, parts.fold(0, |all, one| all ^ one)));
     }
 
     /// Forgets the locks of a server.
     pub fn forget(&mut self, server: u16) {
         self.databases.retain(|((number, _), _)| *number != server);
-        self.count = self.databases.iter().map(|(_, locks)| locks.values().count()).sum();
+        self.recount();
     }
 
     /// Forgets the locks of a server that clients hold there.
@@ -397,7 +510,7 @@ impl LockTable {
         for (_, locks) in self.databases.iter_mut().filter(|((number, _), _)| *number == server) {
             locks.retain(|kept| !is_held(&kept.seen().lock));
         }
-        self.count = self.databases.iter().map(|(_, locks)| locks.values().count()).sum();
+        self.recount();
     }
 
     /// The ids of some locks, in order.

@@ -76,6 +76,7 @@ mod missing_replies;
 mod occupancy;
 mod occupancy_commands;
 mod overwrite;
+mod postponed_refusals;
 mod presumed_locks;
 mod program_links;
 mod queued_commands;

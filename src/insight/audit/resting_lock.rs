@@ -1,17 +1,24 @@
-//! A lock that one client took and to which nothing has happened since, in a tenth of the memory.
+//! A lock that one client took and to which nothing has happened since but that others were refused, in a tenth of the memory.
 //!
 //! A program that holds many locks at once holds nearly all of them like that. What is left out here can be told from the rest:
-//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure.
+//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals are noted in short
+//! (`postponed_refusals.rs` says which), and the rules see them then.
 
 use std::sync::Arc;
 
 use super::client_identity::{ClientIdentity, ClientLabels};
+use super::client_state::ClientStates;
+use super::deadlines::Deadlines;
 use super::effect::LockShape;
 use super::finding::JournalRef;
-use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId};
+use super::finding_collector::FindingCollector;
+use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, push_exact};
 use super::lock_reason::{LockReason, LockReasons};
-use super::program_links::ProgramLinks;
-use super::rules::{RestingRules, RuleState};
+use super::lock_tracker::LockTracker;
+use super::program_links::{ProgramLinks, SharedConnections};
+use super::rule_context::RuleContext;
+use super::rules::{GlobalRuleState, RestingRules, RuleState};
+use crate::powers::is_shown_as_it_is;
 
 /// A lock with what is remembered beside it.
 #[derive(Clone)]
@@ -36,6 +43,7 @@ impl TrackedLock {
 }
 
 /// What is needed to make a [`TrackedLock`] again.
+#[derive(Clone)]
 pub struct RestingLock {
     id: Arc<LockId>,
     number: u64,
@@ -53,6 +61,59 @@ pub struct RestingLock {
     /// The reasons that the command showed, in their order.
     shown: [Option<LockReason>; 2],
     rules: RestingRules,
+    /// The refusals since, in their order.
+    refusals: Vec<Refusal>,
+    /// The reasons with those that the refusals have shown.
+    reasons_now: LockReasons,
+}
+
+/// A refusal of another client.
+#[derive(Clone)]
+pub struct Refusal {
+    pub client: u64,
+    pub labels: Arc<ClientLabels>,
+    pub seq: u64,
+    pub at: i64,
+    pub real: i64,
+    pub line: Arc<LinePattern>,
+    /// What it offered.
+    pub value: Box<[u8]>,
+    /// How many keys beside locks it had accessed, if it held another lock and is not known to wait for this one.
+    pub work: Option<u64>,
+}
+
+impl Refusal {
+    /// The client at this command.
+    pub fn by(&self, server: u16) -> ClientIdentity {
+        ClientIdentity { server, id: self.client, seen: self.real, labels: Arc::clone(&self.labels) }
+    }
+
+    pub fn source(&self, id: &LockId) -> Arc<JournalRef> {
+        source((self.seq, self.at, self.real), (id, &self.value), (self.client, &self.labels), &self.line)
+    }
+}
+
+/// A command that was about a key and a value alone.
+fn source(
+    (seq, at, real): (u64, i64, i64),
+    (id, value): (&LockId, &[u8]),
+    (client, labels): (u64, &ClientLabels),
+    line: &LinePattern,
+) -> Arc<JournalRef> {
+    let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+    Arc::new(JournalRef {
+        server: id.server,
+        seq,
+        at,
+        real,
+        earliest: real,
+        place: seq,
+        node: None,
+        client,
+        name: Arc::clone(&labels.name),
+        process: labels.process.clone(),
+        line: line.line(text(&id.key), text(value)),
+    })
 }
 
 /// The command of a line, with gaps for the key and the token: locks that are taken alike share it.
@@ -70,6 +131,28 @@ pub struct LinePatterns(Vec<Arc<LinePattern>>);
 const MAX_PATTERNS: usize = 8;
 
 impl LinePatterns {
+    /// The pattern of a command whose second word is the key, and the third one the token; `None` if it is not shown as it is.
+    pub fn of_words(&mut self, words: &[&[u8]]) -> Option<Arc<LinePattern>> {
+        if words.len() < 3 || !is_shown_as_it_is(words) {
+            return None;
+        }
+        if let Some(known) = self.0.iter().find(|pattern| pattern.is_of(words)) {
+            return Some(Arc::clone(known));
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let after: String = words[3..].iter().flat_map(|word| [" ".to_owned(), text(word)]).collect();
+        Some(self.add(LinePattern { parts: [(text(words[0]) + " ").into(), " ".into(), after.into()] }))
+    }
+
+    fn add(&mut self, pattern: LinePattern) -> Arc<LinePattern> {
+        let new = Arc::new(pattern);
+        if self.0.len() >= MAX_PATTERNS {
+            self.0.remove(0);
+        }
+        self.0.push(Arc::clone(&new));
+        new
+    }
+
     /// The pattern of a line that names the key, and behind it the token; `None` if it does not.
     fn of(&mut self, line: &str, key: &str, token: &str) -> Option<Arc<LinePattern>> {
         let (before, rest) = line.split_once(key)?;
@@ -79,16 +162,28 @@ impl LinePatterns {
         if let Some(known) = self.0.iter().find(is_it) {
             return Some(Arc::clone(known));
         }
-        let new = Arc::new(LinePattern { parts: parts.map(Into::into) });
-        if self.0.len() >= MAX_PATTERNS {
-            self.0.remove(0);
-        }
-        self.0.push(Arc::clone(&new));
-        Some(new)
+        Some(self.add(LinePattern { parts: parts.map(Into::into) }))
     }
 }
 
 impl LinePattern {
+    /// Whether a command has this pattern, its second word being the key, and the third one the token.
+    fn is_of(&self, words: &[&[u8]]) -> bool {
+        let [before, between, after] = &self.parts;
+        let mut left = after.as_bytes();
+        let mut is_next = |word: &&[u8]| match left.strip_prefix(b" ").and_then(|left| left.strip_prefix(*word)) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        before.as_bytes().strip_suffix(b" ") == Some(words[0])
+            && **between == *" "
+            && words[3..].iter().all(&mut is_next)
+            && left.is_empty()
+    }
+
     fn line(&self, key: &str, token: &str) -> Arc<str> {
         let [before, between, after] = &self.parts;
         [before, key, between, token, after].concat().into()
@@ -183,27 +278,14 @@ impl RestingLock {
             reasons: *reasons,
             shown,
             rules,
+            refusals: Vec::new(),
+            reasons_now: *reasons,
         })
     }
 
     /// The lock as it was.
     pub fn wake(&self) -> TrackedLock {
-        let (server, labels) = (self.id.server, &self.labels);
-        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
-        let acquired = Arc::new(JournalRef {
-            server,
-            seq: self.seq,
-            at: self.at,
-            real: self.real,
-            earliest: self.real,
-            place: self.seq,
-            node: None,
-            client: self.client,
-            name: Arc::clone(&labels.name),
-            process: labels.process.clone(),
-            line: self.line.line(text(&self.id.key), text(&self.token)),
-        });
-        let client = ClientIdentity { server, id: self.client, seen: self.real, labels: Arc::clone(labels) };
+        let (acquired, client) = (self.acquired(), self.holder());
         let shown = self.shown.into_iter().flatten();
         let reason_sources = shown.map(|reason| (reason, (*acquired).clone())).collect();
         let hold = Hold {
@@ -233,10 +315,89 @@ impl RestingLock {
         lock.deadline = self.deadline;
         lock.times_taken = 1;
         lock.holds = vec![hold];
+        self.show_refusals(&mut tracked);
         tracked
+    }
+
+    /// Lets the rules see the refusals. What they note beyond the lock was noted at once, and they report nothing.
+    fn show_refusals(&self, TrackedLock { lock, links, rules }: &mut TrackedLock) {
+        if self.refusals.is_empty() {
+            return;
+        }
+        let (mut clients, mut shared) = (ClientStates::default(), SharedConnections::default());
+        let (mut collector, mut global) = (FindingCollector::default(), GlobalRuleState::default());
+        let mut deadlines = Deadlines::default();
+        for refusal in &self.refusals {
+            let (source, actor) = (refusal.source(&self.id), refusal.by(self.id.server));
+            let context = RuleContext {
+                lock: &mut *lock,
+                links: &mut *links,
+                actor: Some(&actor),
+                source: Arc::clone(&source),
+                is_lost: false,
+                is_loose: false,
+                is_stale: false,
+                replied_at: None,
+                clients: &mut clients,
+                shared: &mut shared,
+                collector: &mut collector,
+            };
+            let (previous_real, timeline) = (refusal.real, None);
+            let (global, deadlines) = (&mut global, &mut deadlines);
+            let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
+            tracker.refuse(Some(&refusal.value));
+            if let Some(work) = refusal.work {
+                rules.note_refused_holder((actor.server, actor.id), &source, work);
+            }
+        }
+        debug_assert!(collector.findings().is_empty() && lock.pending.is_empty(), "a refusal was told too late");
     }
 
     pub fn id(&self) -> &Arc<LockId> {
         &self.id
+    }
+
+    /// Reads all around, so that its memory is fetched. What it returns means nothing.
+    pub fn touch(&self) -> usize {
+        let numbers = self.number ^ self.seq ^ self.client;
+        self.token.len() ^ self.refusals.len() ^ usize::try_from(numbers).unwrap_or(0)
+    }
+
+    /// The client that holds it.
+    pub fn holder(&self) -> ClientIdentity {
+        ClientIdentity { server: self.id.server, id: self.client, seen: self.real, labels: Arc::clone(&self.labels) }
+    }
+
+    /// The command that took it.
+    pub fn acquired(&self) -> Arc<JournalRef> {
+        source((self.seq, self.at, self.real), (&self.id, &self.token), (self.client, &self.labels), &self.line)
+    }
+
+    pub fn token(&self) -> &[u8] {
+        &self.token
+    }
+
+    pub fn reasons(&self) -> LockReasons {
+        self.reasons_now
+    }
+
+    pub fn refusals(&self) -> &[Refusal] {
+        &self.refusals
+    }
+
+    pub fn is_held_by(&self, client: &ClientIdentity) -> bool {
+        (self.id.server, self.client) == (client.server, client.id)
+    }
+
+    /// Whether a client holds the lock or waits for it.
+    pub fn concerns(&self, client: &ClientIdentity) -> bool {
+        let is_refused = || self.refusals.iter().any(|refusal| refusal.client == client.id);
+        self.is_held_by(client) || self.id.server == client.server && is_refused()
+    }
+
+    /// Notes a refusal, and the reasons with it.
+    pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) {
+        push_exact(&mut self.refusals, refusal);
+        self.reasons_now = reasons;
     }
 }

@@ -12,6 +12,7 @@ use super::guarded_work::{hash_of, hash_on};
 use super::journal_line::JournalLine;
 use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
+use super::lock_reason::LockReasons;
 use super::missing_replies::{accessed_keys, keys_of};
 use super::replaced_masters::note_work_in_spite;
 use super::reply_value::ReplyValue;
@@ -42,7 +43,7 @@ fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
     let own = (line.server, line.client);
     let client = state.clients.get(&own)?;
     // What is only guessed to be a lock guards no work.
-    let is_lock = |id: &Arc<LockId>| state.locks.get(id).is_none_or(|lock| !lock.is_guess());
+    let is_lock = |id: &Arc<LockId>| !is_guess(state, id);
     let is_at_work = |client: &ClientState| client.is_at_work() && client.holds.iter().chain(&client.lost).any(is_lock);
     if is_at_work(client) {
         return Some(own);
@@ -51,6 +52,10 @@ fn worker_of(state: &AuditState, line: &JournalLine<'_>) -> Option<(u16, u64)> {
     let mut at_work = client.companions().iter().filter(is_companion_at_work);
     let only = at_work.next().filter(|_| at_work.next().is_none()).copied();
     only.or(client.is_at_work().then_some(own))
+}
+
+fn is_guess(state: &AuditState, id: &LockId) -> bool {
+    state.locks.reasons(id.server, id.db, &id.key).is_some_and(LockReasons::are_a_guess)
 }
 
 /// A client that has seen that another program has a key writes other keys all the same: the key does not guard those.
@@ -262,7 +267,7 @@ fn lost_locks(
 ) -> Option<(ClientIdentity, Vec<Arc<LockId>>)> {
     let client = state.clients.get_mut(&worker)?;
     let (known, mut ids) = (client.client.clone(), locks_of(client));
-    ids.retain(|id| state.locks.get(id).is_none_or(|lock| !lock.is_guess()));
+    ids.retain(|id| !is_guess(state, id));
     let client = ClientIdentity { seen: line.real, ..known };
     let (at, real) = (time.earliest_at, line.earliest);
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));

@@ -54,15 +54,24 @@ fn short_text(words: &[&[u8]]) -> SmallVec<[u8; 256]> {
             break;
         }
         let shown = &word[..word.len().min(SHOWN)];
-        // Without an early end, several bytes are looked at in one step.
-        let is_plain = shown.iter().fold(true, |plain, byte| plain & (byte.is_ascii_graphic() & (*byte != b'"')));
-        if is_plain && !shown.is_empty() {
+        if is_plain(shown) {
             line.extend_from_slice(shown);
         } else {
             line.extend_from_slice(&quote(shown));
         }
     }
     line
+}
+
+/// Whether a word is shown as it is, without quotes.
+fn is_plain(word: &[u8]) -> bool {
+    // Without an early end, several bytes are looked at in one step.
+    !word.is_empty() && word.iter().fold(true, |plain, byte| plain & (byte.is_ascii_graphic() & (*byte != b'"')))
+}
+
+/// Whether a command is shown as it is: its words with single spaces between them.
+pub fn is_shown_as_it_is(words: &[&[u8]]) -> bool {
+    words.iter().map(|word| word.len() + 1).sum::<usize>() <= SHOWN && words.iter().all(|word| is_plain(word))
 }
 
 fn clipped(word: &[u8]) -> &[u8] {

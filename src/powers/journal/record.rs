@@ -98,6 +98,8 @@ pub struct RecordHeader<'a> {
     pub outcome: Outcome,
     /// Whether words were cut off.
     pub is_cut: bool,
+    /// Whether there is more than words and reply: a fault, gates, commands inside, or when an upstream server was sent it.
+    pub has_more: bool,
     pub reply: &'a [u8],
     spans: &'a [u8],
     stretch: &'a [u8],
@@ -318,6 +320,7 @@ impl<'a> Record<'a> {
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
         let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
         let words = short(52)? as usize;
+        let plain = HEAD + words * 8 + short(56)? as usize + short(60)? as usize;
         let spans = bytes.get(HEAD..HEAD + words * 8)?;
         let stretch = bytes.get(HEAD + words * 8..)?;
         let reply = stretch.get(short(56)? as usize..)?.get(..short(60)? as usize)?;
@@ -335,6 +338,7 @@ impl<'a> Record<'a> {
             second: word(1).unwrap_or_default(),
             outcome: Outcome::from_number(head[4]),
             is_cut: short(64)? > 0,
+            has_more: short(0)? as usize > plain,
             reply,
             spans,
             stretch,

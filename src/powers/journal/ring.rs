@@ -113,6 +113,13 @@ fn at_record<T>(held: &[(u64, T)], index: u64) -> Option<&T> {
     held.iter().rev().find(|(from, _)| *from <= index).map(|(_, value)| value)
 }
 
+/// The name and the process of a client at the time of the record with this index.
+fn labels_at(client: Option<&KnownClient>, index: u64) -> (&[u8], Option<&Arc<Process>>) {
+    let Some(known) = client else { return (&[], None) };
+    let name = at_record(&known.names, index).map(|name| &**name).unwrap_or_default();
+    (name, known.process.as_ref().filter(|(from, _)| *from <= index).map(|(_, process)| process))
+}
+
 /// A client's address and name, its process, if that is known, and the node that it is connected to, if there is a deployment.
 pub struct ClientRecord {
     pub address: String,
@@ -145,6 +152,14 @@ impl<'a> RawRecord<'a> {
     #[inline]
     pub fn header(&self) -> Option<RecordHeader<'a>> {
         Record::header(self.bytes)
+    }
+
+    /// The name and the process of its client at the time of the record; `None` if the client is connected to a node of a
+    /// deployment.
+    pub fn labels_without_node(&self, header: &RecordHeader<'_>) -> Option<(&'a [u8], Option<&'a Arc<Process>>)> {
+        let client = self.ring.clients.get(&header.client);
+        let has_node = client.is_some_and(|client| !client.nodes.is_empty());
+        (!has_node).then(|| labels_at(client, self.index))
     }
 
     pub fn read(&self) -> Option<StoredRecord<'a>> {
@@ -431,9 +446,7 @@ impl StoredRecord<'_> {
 
     /// The client's name and process at the time of the record.
     pub fn client_labels(&self) -> (&[u8], Option<&Arc<Process>>) {
-        let Some(known) = self.client else { return (&[], None) };
-        let name = at_record(&known.names, self.index).map(|name| &**name).unwrap_or_default();
-        (name, known.process.as_ref().filter(|(from, _)| *from <= self.index).map(|(_, process)| process))
+        labels_at(self.client, self.index)
     }
 
     /// The node that the client was connected to, as it was at the time of the record.

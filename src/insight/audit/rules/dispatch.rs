@@ -16,7 +16,7 @@ use super::tokens::{self, TokensState};
 use super::waiting::{self, WaitingState};
 use crate::insight::audit::client_identity::ClientIdentity;
 use crate::insight::audit::finding::JournalRef;
-use crate::insight::audit::lock::Hold;
+use crate::insight::audit::lock::{Hold, LockId};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::RuleContext;
 
@@ -36,6 +36,7 @@ pub struct RuleState {
 }
 
 /// What the rules remember of a lock to which nothing has happened since one client took it.
+#[derive(Clone)]
 pub struct RestingRules {
     /// It was taken with a token that can be used a second time.
     has_token: bool,
@@ -68,6 +69,11 @@ impl RuleState {
         first.into_iter().chain(second).map(usize::from).sum()
     }
 
+    /// Notes that a client is refused while it holds another lock; what `order.rs` is told of a refusal that is postponed.
+    pub fn note_refused_holder(&mut self, client: (u16, u64), source: &Arc<JournalRef>, work: u64) {
+        self.order.note_refused(client, source, work);
+    }
+
     pub fn of_resting(resting: &RestingRules, hold: &Hold) -> Self {
         let tokens = TokensState::of_resting(resting.has_token, hold);
         let expiry = ExpiryState::of_resting(resting.is_endless, hold);
@@ -87,6 +93,43 @@ impl GlobalRuleState {
     /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.redlock.note_clock(server, ahead);
+    }
+
+    /// Notes that a client waits for a lock while it holds another one, and was refused again. Returns whether it was known to wait.
+    pub fn wait_longer(
+        &mut self,
+        client: &ClientIdentity,
+        id: &LockId,
+        source: impl FnOnce() -> Arc<JournalRef>,
+        work: u64,
+    ) -> bool {
+        self.order.wait_longer(client, id, source, work)
+    }
+
+    /// Notes that a client waits for a lock while it holds another one: see `order.rs`.
+    pub fn note_wait(
+        &mut self,
+        client: &ClientIdentity,
+        id: &Arc<LockId>,
+        held_by: (ClientIdentity, Arc<JournalRef>),
+        attempts: [(Arc<JournalRef>, u64); 2],
+    ) {
+        self.order.note_wait(client, id, held_by, attempts);
+    }
+
+    /// Whether clients wait for each other, among them this one for this lock.
+    pub fn has_circle(&self, client: &ClientIdentity, id: &LockId) -> bool {
+        self.order.has_circle(client, id)
+    }
+
+    /// Tells of clients that wait for each other, if the one that acts is among them.
+    pub fn tell_circle(&mut self, context: &mut RuleContext<'_>) {
+        order::tell_circle(context, &mut self.order);
+    }
+
+    /// Notes that a client was refused a lock with a token that may be that of an attempt to get it from several servers.
+    pub fn note_asked_in_vain(&mut self, id: &LockId, token: &[u8], by: (&ClientIdentity, Arc<JournalRef>, u64)) {
+        self.redlock.note_asked(id, token, by, None);
     }
 
     /// Notes a command that asked for a key and never ran.

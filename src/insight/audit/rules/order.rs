@@ -11,7 +11,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::client_state::ClientState;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::JournalRef;
-use crate::insight::audit::lock::LockId;
+use crate::insight::audit::lock::{LockId, push_exact};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
@@ -23,13 +23,49 @@ const LASTING: i64 = 1_000_000;
 pub struct OrderState {
     /// A client that holds another lock waits for this one.
     is_wanted: bool,
+    /// The clients that were refused while they held another lock, and had not been before. Whoever is refused only once waits for
+    /// nothing.
+    refused: Vec<RefusedHolder>,
+}
+
+/// A client that was refused while it held another lock.
+#[derive(Clone)]
+struct RefusedHolder {
+    client: (u16, u64),
+    first: Arc<JournalRef>,
+    /// How many keys beside locks it had accessed by then.
+    work: u64,
+    /// It was refused again, and waits.
+    waits: bool,
 }
 
 impl OrderState {
     /// Whether nothing is remembered.
     pub fn is_initial(&self) -> bool {
-        let Self { is_wanted } = self;
-        !is_wanted
+        let Self { is_wanted, refused } = self;
+        !is_wanted && refused.is_empty()
+    }
+
+    /// Notes that a client is refused while it holds another lock. Returns the attempt before, if it waits now.
+    pub fn note_refused(
+        &mut self,
+        client: (u16, u64),
+        source: &Arc<JournalRef>,
+        work: u64,
+    ) -> Option<(Arc<JournalRef>, u64)> {
+        let new = RefusedHolder { client, first: Arc::clone(source), work, waits: false };
+        let has_room = self.refused.len() < MAX_WAITS;
+        match self.refused.iter_mut().find(|known| known.client == client) {
+            Some(known) if known.waits => *known = new,
+            Some(known) => {
+                known.waits = true;
+                self.is_wanted = true;
+                return Some((Arc::clone(&known.first), known.work));
+            }
+            None if has_room => push_exact(&mut self.refused, new),
+            None => {}
+        }
+        None
     }
 }
 
@@ -37,21 +73,11 @@ impl OrderState {
 #[derive(Clone, Default)]
 pub struct GlobalOrderState {
     waits: VecDeque<Wait>,
-    /// The tags of the waits, in the same order.
-    tags: VecDeque<Tag>,
-}
-
-/// The hash of the wanted lock, and the client that waits. They are compared first: a wait is far away in memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Tag {
-    lock: u64,
-    client: (u16, u64),
-}
-
-impl Tag {
-    fn new(id: &LockId, client: &ClientIdentity) -> Self {
-        Self { lock: hash_of(id), client: connection(client) }
-    }
+    /// The hashes of the wanted locks, and the ends of the numbers of the clients that wait and hold, each in the same order. They are
+    /// compared first: a wait is far away in memory.
+    locks: VecDeque<u64>,
+    clients: VecDeque<u32>,
+    holders: VecDeque<u32>,
 }
 
 fn hash_of(id: &LockId) -> u64 {
@@ -62,31 +88,59 @@ fn connection(client: &ClientIdentity) -> (u16, u64) {
     (client.server, client.id)
 }
 
+/// The end of a client's number.
+fn end_of(client: &ClientIdentity) -> u32 {
+    (client.id & u64::from(u32::MAX)) as u32
+}
+
 impl GlobalOrderState {
     /// The wait of a client for a lock.
-    fn find(&self, tag: Tag, id: &LockId) -> Option<usize> {
-        let tags = self.tags.iter().zip(&self.waits);
-        tags.enumerate().find(|(_, (known, wait))| **known == tag && *wait.wanted == *id).map(|(at, _)| at)
+    fn find(&self, client: &ClientIdentity, id: &LockId) -> Option<usize> {
+        let (lock, end) = (hash_of(id), end_of(client));
+        let mut alike = self.locks.iter().zip(&self.clients).enumerate().filter(|(_, known)| *known == (&lock, &end));
+        let is_it = |wait: &Wait| wait.client.is_same_connection(client) && *wait.wanted == *id;
+        alike.find(|(at, _)| is_it(&self.waits[*at])).map(|(at, _)| at)
     }
 
-    fn add(&mut self, tag: Tag, wait: Wait) {
+    fn add(&mut self, wait: Wait) {
         if self.waits.len() >= MAX_WAITS {
-            self.waits.pop_front();
-            self.tags.pop_front();
+            self.remove(0);
         }
+        self.locks.push_back(hash_of(&wait.wanted));
+        self.clients.push_back(end_of(&wait.client));
+        self.holders.push_back(end_of(&wait.holder));
         self.waits.push_back(wait);
-        self.tags.push_back(tag);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.waits.remove(at);
+        self.locks.remove(at);
+        self.clients.remove(at);
+        self.holders.remove(at);
     }
 
     /// Nobody waits for a lock any more.
     fn forget(&mut self, id: &LockId) {
         let hash = hash_of(id);
         while let Some(at) =
-            self.tags.iter().zip(&self.waits).position(|(tag, wait)| tag.lock == hash && *wait.wanted == *id)
+            self.locks.iter().zip(&self.waits).position(|(lock, wait)| *lock == hash && *wait.wanted == *id)
         {
-            self.waits.remove(at);
-            self.tags.remove(at);
+            self.remove(at);
         }
+    }
+
+    /// Notes that a client which waits for a lock is refused again. Returns whether it waits for it at all.
+    pub fn wait_longer(
+        &mut self,
+        client: &ClientIdentity,
+        id: &LockId,
+        source: impl FnOnce() -> Arc<JournalRef>,
+        work: u64,
+    ) -> bool {
+        let Some(own) = self.find(client, id) else { return false };
+        let wait = &mut self.waits[own];
+        (wait.last, wait.work.1) = (source(), work);
+        true
     }
 }
 
@@ -94,7 +148,7 @@ impl GlobalOrderState {
 const MAX_WAITS: usize = 256;
 const LONGEST: usize = 8;
 
-/// A client that holds locks waits for another one.
+/// A client that holds locks waits for another one: it was refused twice at least.
 #[derive(Clone)]
 struct Wait {
     client: ClientIdentity,
@@ -104,7 +158,6 @@ struct Wait {
     taken: Arc<JournalRef>,
     first: Arc<JournalRef>,
     last: Arc<JournalRef>,
-    times: u64,
     /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),
     is_reported: bool,
@@ -124,10 +177,11 @@ pub fn observe(
         | LockEvent::Expired { .. }
         | LockEvent::ConnectionClosed { .. }
         | LockEvent::KeyVanished { .. }
-        | LockEvent::Doubted
-            if std::mem::take(&mut state.is_wanted) =>
-        {
-            global.forget(&context.lock.id);
+        | LockEvent::Doubted => {
+            state.refused = Vec::new();
+            if std::mem::take(&mut state.is_wanted) {
+                global.forget(&context.lock.id);
+            }
         }
         _ => {}
     }
@@ -141,35 +195,46 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
         return;
     };
     let Some(client) = context.clients.get(&(actor.server, actor.id)) else { return };
-    if client.holds.iter().all(|held| *held == context.lock.id) {
-        return;
+    let Some(work) = work_while_holding(client, &context.lock.id) else { return };
+    let (source, id) = (context.source.clone(), &context.lock.id);
+    if !global.wait_longer(actor, id, || Arc::clone(&source), work) {
+        let Some((first, before)) = state.note_refused(connection(actor), &source, work) else { return };
+        let (holder, taken) = (holder.client.clone(), holder.acquired.clone());
+        global.note_wait(actor, id, (holder, taken), [(first, before), (source, work)]);
     }
-    let (source, work) = (context.source.clone(), client.work);
-    let tag = Tag::new(&context.lock.id, actor);
-    let own = match global.find(tag, &context.lock.id) {
-        Some(own) => {
-            let wait = &mut global.waits[own];
-            (wait.last, wait.times, wait.work.1) = (source, wait.times + 1, work);
-            own
-        }
-        None => {
-            let wait = Wait {
-                client: actor.clone(),
-                wanted: Arc::clone(&context.lock.id),
-                holder: holder.client.clone(),
-                taken: holder.acquired.clone(),
-                first: source.clone(),
-                last: source,
-                times: 1,
-                work: (work, work),
-                is_reported: false,
-            };
-            global.add(tag, wait);
-            global.waits.len() - 1
-        }
-    };
-    state.is_wanted = true;
-    if let Some(circle) = circle(global, own) {
+    tell_circle(context, global);
+}
+
+/// How many keys beside locks a client has accessed, if it holds another lock than this one.
+pub fn work_while_holding(client: &ClientState, id: &Arc<LockId>) -> Option<u64> {
+    let is_other = |held: &Arc<LockId>| !Arc::ptr_eq(held, id) && held != id;
+    client.holds.iter().any(is_other).then_some(client.work)
+}
+
+impl GlobalOrderState {
+    /// Notes that a client which holds another lock was refused twice: it waits for this one. `holder` is who has it, and the command
+    /// that took it; each attempt comes with the work so far.
+    pub fn note_wait(
+        &mut self,
+        client: &ClientIdentity,
+        id: &Arc<LockId>,
+        (holder, taken): (ClientIdentity, Arc<JournalRef>),
+        [(first, before), (last, now)]: [(Arc<JournalRef>, u64); 2],
+    ) {
+        let (client, wanted, work) = (client.clone(), Arc::clone(id), (before, now));
+        self.add(Wait { client, wanted, holder, taken, first, last, work, is_reported: false });
+    }
+
+    /// Whether clients wait for each other, among them this one for this lock.
+    pub fn has_circle(&self, client: &ClientIdentity, id: &LockId) -> bool {
+        self.find(client, id).is_some_and(|own| circle(self, own).is_some())
+    }
+}
+
+/// Tells of clients that wait for each other, if the one that acts is among them.
+pub fn tell_circle(context: &mut RuleContext<'_>, global: &mut GlobalOrderState) {
+    let own = context.actor.and_then(|actor| global.find(actor, &context.lock.id));
+    if let Some(circle) = own.and_then(|own| circle(global, own)) {
         let waits: Vec<Wait> = circle.iter().map(|wait| global.waits[*wait].clone()).collect();
         if report(context, &waits) {
             circle.iter().for_each(|wait| global.waits[*wait].is_reported = true);
@@ -180,9 +245,11 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
 /// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
 /// of them wait.
 fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
-    let GlobalOrderState { waits, tags } = global;
-    let goes_on = |wait: &Wait| wait.times >= 2;
-    if !goes_on(&waits[own]) {
+    let GlobalOrderState { waits, clients, holders, .. } = global;
+    // Nobody may wait for this one.
+    let end = clients[own];
+    let mut waiting = holders.iter().zip(waits).filter(|(holder, _)| **holder == end);
+    if !waiting.any(|(_, wait)| wait.holder.is_same_connection(&waits[own].client)) {
         return None;
     }
     // For each wait the one before it on the path, and the length of the path.
@@ -211,8 +278,9 @@ fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
             continue;
         }
         followed.push(holder);
-        for (other, _) in tags.iter().enumerate().filter(|(_, tag)| tag.client == holder) {
-            if met[other].is_none() && goes_on(&waits[other]) {
+        let end = end_of(&waits[at].holder);
+        for (other, _) in clients.iter().enumerate().filter(|(_, client)| **client == end) {
+            if met[other].is_none() && connection(&waits[other].client) == holder {
                 met[other] = Some((at, length + 1));
                 next.push_back(other);
             }

@@ -17,7 +17,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
 use crate::insight::audit::effect::{Intent, LockShape, Precondition};
 use crate::insight::audit::finding::{Evidence, JournalRef};
-use crate::insight::audit::lock::HoldStatus;
+use crate::insight::audit::lock::{HoldStatus, LockId};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -229,49 +229,8 @@ fn with(
 /// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
     let Some(actor) = context.actor.filter(|_| is_of_attempt(token)) else { return };
-    let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, context.lock.id.key.clone());
-    let (source, work) = (context.source.clone(), context.work_of(actor));
-    state.make_room();
-    state.begun += 1;
-    let attempt = state.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(state.begun));
-    // The same value much later is a constant, not the same attempt.
-    if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
-        *attempt = Attempt::new(state.begun);
-    }
-    let beside = attempt.parts.iter().find(|part| part.place == place && part.db != db && part.gave);
-    let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
-    let part = Part {
-        client: actor.clone(),
-        place,
-        db,
-        asked: source,
-        gave: gave.is_some(),
-        lives: gave.flatten(),
-        released: None,
-        is_over: false,
-        work,
-    };
-    match attempt.parts.iter().position(|part| part.is_at(place, db)) {
-        Some(known) => {
-            let known = &mut attempt.parts[known];
-            // A refusal after a grant with the same token takes nothing away.
-            if !known.gave || gave.is_some() || known.released.is_some() {
-                *known = part;
-            }
-        }
-        None if attempt.parts.len() < MAX_PARTS => attempt.parts.push(part),
-        None => {}
-    }
-    let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.place).collect();
-    let is_wide = servers.iter().any(|other| *other != place);
-    if is_wide && (state.asked.len() < MAX_KEYS || state.asked.contains_key(&key)) {
-        let known = state.asked.entry(key).or_default();
-        for server in servers {
-            if !known.contains(&server) {
-                known.push(server);
-            }
-        }
-    }
+    let by = (actor, context.source.clone(), context.work_of(actor));
+    let (is_wide, beside) = state.note_asked(&context.lock.id, token, by, gave);
     if is_wide {
         context.note_reason(LockReason::Several);
     }
@@ -281,6 +240,61 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
 }
 
 impl GlobalRedlockState {
+    /// Notes that a client asks a server for a lock with a token that may be that of an attempt; `by` is the client, the command, and
+    /// how many keys beside locks it has accessed. Returns whether several servers were asked, and the command that got the lock in
+    /// another database of this one.
+    pub fn note_asked(
+        &mut self,
+        id: &LockId,
+        token: &[u8],
+        (actor, source, work): (&ClientIdentity, Arc<JournalRef>, u64),
+        gave: Option<Option<i64>>,
+    ) -> (bool, Option<Arc<JournalRef>>) {
+        let (place, db, key) = (self.place_of(id.server), id.db, id.key.clone());
+        self.make_room();
+        self.begun += 1;
+        let attempt = self.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(self.begun));
+        // The same value much later is a constant, not the same attempt.
+        if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
+            *attempt = Attempt::new(self.begun);
+        }
+        let beside = attempt.parts.iter().find(|part| part.place == place && part.db != db && part.gave);
+        let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
+        let part = Part {
+            client: actor.clone(),
+            place,
+            db,
+            asked: source,
+            gave: gave.is_some(),
+            lives: gave.flatten(),
+            released: None,
+            is_over: false,
+            work,
+        };
+        match attempt.parts.iter().position(|part| part.is_at(place, db)) {
+            Some(known) => {
+                let known = &mut attempt.parts[known];
+                // A refusal after a grant with the same token takes nothing away.
+                if !known.gave || gave.is_some() || known.released.is_some() {
+                    *known = part;
+                }
+            }
+            None if attempt.parts.len() < MAX_PARTS => attempt.parts.push(part),
+            None => {}
+        }
+        let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.place).collect();
+        let is_wide = servers.iter().any(|other| *other != place);
+        if is_wide && (self.asked.len() < MAX_KEYS || self.asked.contains_key(&key)) {
+            let known = self.asked.entry(key).or_default();
+            for server in servers {
+                if !known.contains(&server) {
+                    known.push(server);
+                }
+            }
+        }
+        (is_wide, beside)
+    }
+
     /// Notes by how many microseconds a server's clock is ahead of real time at its first line.
     pub fn note_clock(&mut self, server: u16, ahead: i64) {
         self.clocks.push((server, ahead));

@@ -150,6 +150,11 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     }
 }
 
+/// Whether nothing is told of a client that is refused with a token which another one has used, whoever these are.
+pub fn is_quiet(token: &[u8], at: i64, real: i64) -> bool {
+    !is_trivial(token) && token.len() <= LONGEST && bits(token, at, real) < ENOUGH
+}
+
 /// `is_counted` says that the token goes on from the one before.
 fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
     // A trivial value is reported by another rule.
