@@ -9,6 +9,7 @@ use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
+use super::finding::Finding;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::resting_lock::{LinePattern, LinePatterns, Refusal, RestingLock, TrackedLock};
@@ -20,7 +21,7 @@ pub const MAX_LOCKS: usize = 20_000;
 pub const FETCHED: usize = 32;
 
 /// How many locks are awake before the first of them are put to rest.
-const MAX_AWAKE: usize = 4096;
+const MAX_AWAKE: usize = 512;
 
 /// A lock, shared with the copies of the auditor.
 #[derive(Clone)]
@@ -333,15 +334,16 @@ impl LockTable {
         }
     }
 
-    /// Notes a refusal at a lock at rest, and the reasons with it.
-    pub fn postpone(&mut self, id: &LockId, refusal: Refusal, reasons: LockReasons) {
+    /// Notes a refusal at a lock at rest, and the reasons with it. Returns the findings that count from now on.
+    pub fn postpone(&mut self, id: &LockId, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
         let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
         if let Some(KeptLock::Resting(resting)) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
             let Resting { lock, woken } = Arc::make_mut(resting);
-            lock.note_refusal(refusal, reasons);
             woken.take();
             self.postponed += 1;
+            return lock.note_refusal(refusal, reasons);
         }
+        Vec::new()
     }
 
     /// The pattern of a command, which others share.

@@ -176,7 +176,7 @@ impl AuditState {
             self.collector.locks += 1;
         }
         let source = (waits && self.global.has_circle(by, &id)).then(|| refusal.source(&id));
-        self.locks.postpone(&id, refusal, consequence.reasons);
+        self.locks.postpone(&id, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));
         self.prune_met(by);
         if let Some(source) = source {
             self.with_lock(&id, Some(by), source, |tracker| tracker.global.tell_circle(&mut tracker.context));

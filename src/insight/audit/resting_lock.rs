@@ -10,7 +10,7 @@ use super::client_identity::{ClientIdentity, ClientLabels};
 use super::client_state::ClientStates;
 use super::deadlines::Deadlines;
 use super::effect::LockShape;
-use super::finding::JournalRef;
+use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
 use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, push_exact};
 use super::lock_reason::{LockReason, LockReasons};
@@ -61,6 +61,8 @@ pub struct RestingLock {
     /// The reasons that the command showed, in their order.
     shown: [Option<LockReason>; 2],
     rules: RestingRules,
+    /// Findings that are held back while the key may be no lock.
+    pending: Vec<Finding>,
     /// The refusals since, in their order.
     refusals: Vec<Refusal>,
     /// The reasons with those that the refusals have shown.
@@ -219,7 +221,7 @@ impl RestingLock {
             return None;
         };
         let [hold] = &holds[..] else { return None };
-        let is_plain = past_holds.is_empty() && waiters.is_empty() && pending.is_empty() && used_keys.is_empty();
+        let is_plain = past_holds.is_empty() && waiters.is_empty() && used_keys.is_empty();
         if !is_plain || !links.is_initial() {
             return None;
         }
@@ -278,6 +280,7 @@ impl RestingLock {
             reasons: *reasons,
             shown,
             rules,
+            pending: pending.clone(),
             refusals: Vec::new(),
             reasons_now: *reasons,
         })
@@ -315,6 +318,7 @@ impl RestingLock {
         lock.deadline = self.deadline;
         lock.times_taken = 1;
         lock.holds = vec![hold];
+        lock.pending.clone_from(&self.pending);
         self.show_refusals(&mut tracked);
         tracked
     }
@@ -350,7 +354,8 @@ impl RestingLock {
                 rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        debug_assert!(collector.findings().is_empty() && lock.pending.is_empty(), "a refusal was told too late");
+        let is_silent = collector.findings().is_empty() && lock.pending.len() == self.pending.len();
+        debug_assert!(is_silent, "what follows from a refusal is told too late");
     }
 
     pub fn id(&self) -> &Arc<LockId> {
@@ -395,9 +400,13 @@ impl RestingLock {
         self.is_held_by(client) || self.id.server == client.server && is_refused()
     }
 
-    /// Notes a refusal, and the reasons with it.
-    pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) {
+    /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now.
+    pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
         push_exact(&mut self.refusals, refusal);
         self.reasons_now = reasons;
+        match reasons.are_enough() {
+            true => std::mem::take(&mut self.pending),
+            false => Vec::new(),
+        }
     }
 }
