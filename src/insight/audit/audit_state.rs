@@ -559,6 +559,9 @@ impl AuditState {
         if !self.carried.is_empty() {
             self.carried.note(line, effect);
         }
+        if self.postpone_effect(line, effect) {
+            return;
+        }
         let mut is_learned = false;
         let mut tracked = self.locks.find(line.server, effect.db, effect.key);
         if tracked.is_none() {

@@ -116,8 +116,12 @@ impl KeptLock {
     /// Puts the lock to rest, if nothing is to be remembered but who took it.
     fn rest(&mut self, patterns: &mut LinePatterns) {
         if let Self::Awake(tracked) = self
-            && let Some(lock) = RestingLock::of(tracked, patterns)
+            && let Some(mut lock) = RestingLock::of(tracked, patterns)
         {
+            lock.hold_back(match Arc::get_mut(tracked) {
+                Some(tracked) => std::mem::take(&mut tracked.lock.pending),
+                None => tracked.lock.pending.clone(),
+            });
             *self = Self::Resting(Arc::new(Resting { lock, woken: OnceLock::new() }));
         }
     }
@@ -326,9 +330,19 @@ impl LockTable {
         }
     }
 
-    /// Puts a lock to rest, if it can be.
-    pub fn put_to_rest(&mut self, server: u16, db: u32, key: &[u8]) {
-        let database = self.databases.iter_mut().find(|(number, _)| *number == (server, db));
+    /// Whether there are more locks than are awake at the same time.
+    pub fn are_many(&self) -> bool {
+        self.count > MAX_AWAKE
+    }
+
+    /// Puts a lock to rest, if it can be, and was taken before this line.
+    pub fn put_to_rest(&mut self, (server, db, key): (u16, u32, &[u8]), before: u64) {
+        let may_rest = |lock: &Lock| {
+            let [hold] = &lock.holds[..] else { return false };
+            hold.acquired.seq < before && lock.waiters.is_empty()
+        };
+        let is_meant = self.kept_of(server, db, key).and_then(KeptLock::awake).is_some_and(may_rest);
+        let database = self.databases.iter_mut().find(|(number, _)| is_meant && *number == (server, db));
         if let Some(kept) = database.and_then(|(_, locks)| locks.entry(key)) {
             kept.rest(&mut self.patterns);
         }

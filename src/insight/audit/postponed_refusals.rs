@@ -17,10 +17,11 @@ use super::auditor::Auditor;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::command_effects::{Executed, effects_of};
 use super::effect::{Effect, KeyEffect, Precondition};
-use super::journal_line::plausible;
+use super::journal_line::{JournalLine, plausible};
 use super::lock_reason::{LockReason, LockReasons};
 use super::resting_lock::{Refusal, RestingLock};
 use super::rules::{is_of_attempt, is_quiet, work_while_holding};
+use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::spec::{CommandKind, LockEffect};
 
@@ -28,6 +29,9 @@ use crate::spec::{CommandKind, LockEffect};
 /// that try often, at equal distances, or together.
 const MAX_POSTPONED: usize = 64;
 const MAX_OF_CLIENT: usize = 3;
+
+/// How many lines after it was taken a lock is put to rest, if it is refused then for the first time, and there are many.
+const LONG_AGO: u64 = 1024;
 
 /// What follows from a refusal.
 struct Consequence {
@@ -56,11 +60,9 @@ impl Auditor {
         {
             return false;
         }
-        // Tests have too few locks for them to come to rest by themselves.
-        if cfg!(debug_assertions) {
-            self.state.locks.put_to_rest(server, header.db, header.second);
-        }
-        let Some(lock) = self.state.locks.resting(server, header.db, header.second) else { return false };
+        let (at, real) = (plausible(header.at), plausible(header.real));
+        let Some(labels) = record.labels_without_node(header) else { return false };
+        let Some(by) = self.state.known_client((server, header.client), labels, real) else { return false };
         let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
         let executed = Executed { db: header.db, words: &words, reply: header.reply };
         let effects = effects_of(row.lock_effect, executed);
@@ -69,11 +71,10 @@ impl Auditor {
         else {
             return false;
         };
-        let (at, real) = (plausible(header.at), plausible(header.real));
-        let Some(client) = self.state.client_to_refuse(server, record, header) else { return false };
-        let by = ClientIdentity { seen: real, ..client.clone() };
+        let Some(lock) = self.state.resting((server, header.db, header.second), header.seq) else { return false };
         let Some(consequence) = consequence(lock, &by, value, (at, real)) else { return false };
         if self.state.has_due(server, at)
+            || self.state.clients.get(&(server, by.id)).is_some_and(|client| client.found_taken().is_some())
             || self.presumed.concerns(server, header, row)
             || self.claims.concerns(server, header, row)
         {
@@ -87,7 +88,7 @@ impl Auditor {
         self.state.advance_time(server, header.seq, (at, real), real);
         let (client, labels, value) = (by.id, Arc::clone(&by.labels), (*value).into());
         let refusal = Refusal { client, labels, seq: header.seq, at, real, line, value, work: None };
-        self.state.postpone(header, &by, refusal, &consequence);
+        self.state.postpone((header.db, header.second), &by, refusal, &consequence);
         true
     }
 }
@@ -126,27 +127,63 @@ impl AuditState {
             && self.collector.are_whole()
     }
 
-    /// The client of a record, if it is known as it is called there, and has not just read another lock.
-    fn client_to_refuse(
+    /// The lock of a key, if it is at rest.
+    fn resting(&mut self, (server, db, key): (u16, u32, &[u8]), seq: u64) -> Option<&RestingLock> {
+        // Tests have too few locks for them to come to rest by themselves: in a debug build it is half of the lines that find them so.
+        let is_trial = cfg!(debug_assertions) && seq.is_multiple_of(2);
+        if is_trial || self.locks.are_many() {
+            self.locks.put_to_rest((server, db, key), if is_trial { seq } else { seq.saturating_sub(LONG_AGO) });
+        }
+        self.locks.resting(server, db, key)
+    }
+
+    /// A client at a command, if it is known by the name and the process that it has there.
+    fn known_client(
         &self,
-        server: u16,
-        record: &RawRecord<'_>,
-        header: &RecordHeader<'_>,
-    ) -> Option<&ClientIdentity> {
-        let state = self.clients.get(&(server, header.client))?;
-        let is_known = state.client.has_labels(record.labels_without_node(header)?) && self.is_met(&state.client);
-        (is_known && state.found_taken().is_none()).then_some(&state.client)
+        client: (u16, u64),
+        labels: (&[u8], Option<&Arc<Process>>),
+        seen: i64,
+    ) -> Option<ClientIdentity> {
+        let known = &self.clients.get(&client)?.client;
+        (known.has_labels(labels) && self.is_met(known)).then(|| ClientIdentity { seen, ..known.clone() })
+    }
+
+    /// Notes in short what a line did to a key, if that is to be refused by a lock at rest. Returns whether it did.
+    pub fn postpone_effect(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
+        let (Effect::Take { value, took: false, .. }, Precondition::None) = (&effect.effect, effect.precondition)
+        else {
+            return false;
+        };
+        let is_plain = line.order == EffectOrder::Total
+            && line.outcome == Outcome::Answered
+            && (line.replied_at, line.earliest, line.place) == (None, line.real, line.seq)
+            && !(line.is_loose || line.is_stale || line.is_cut || line.lacks_reply())
+            && line.node().is_none();
+        // What a script or a transaction has run is shown otherwise.
+        let is_shown = line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(value);
+        if !is_plain || !is_shown || !self.is_plain() {
+            return false;
+        }
+        let (at, real) = (line.at, line.real);
+        let Some(by) = self.known_client((line.server, line.client), line.client_labels(), real) else { return false };
+        let Some(lock) = self.resting((line.server, effect.db, effect.key), line.seq) else { return false };
+        let Some(consequence) = consequence(lock, &by, value, (at, real)) else { return false };
+        let Some(pattern) = self.locks.pattern_of(&line.words) else { return false };
+        let (client, labels, value) = (by.id, Arc::clone(&by.labels), (*value).into());
+        let refusal = Refusal { client, labels, seq: line.seq, at, real, line: pattern, value, work: None };
+        self.postpone((effect.db, effect.key), &by, refusal, &consequence);
+        true
     }
 
     /// Notes a refusal at a lock at rest.
     fn postpone(
         &mut self,
-        header: &RecordHeader<'_>,
+        (db, key): (u32, &[u8]),
         by: &ClientIdentity,
         mut refusal: Refusal,
         consequence: &Consequence,
     ) {
-        let Some(lock) = self.locks.resting(by.server, header.db, header.second) else { return };
+        let Some(lock) = self.locks.resting(by.server, db, key) else { return };
         let id = Arc::clone(lock.id());
         let client = self.clients.meet(by);
         client.client.seen = by.seen;
@@ -175,7 +212,8 @@ impl AuditState {
         if !lock.reasons().are_enough() && consequence.reasons.are_enough() {
             self.collector.locks += 1;
         }
-        let source = (waits && self.global.has_circle(by, &id)).then(|| refusal.source(&id));
+        let source = waits.then(|| refusal.source(&id));
+        let source = source.filter(|source| self.global.has_circle(&self.clients, by, &id, source));
         self.locks.postpone(&id, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));
         self.prune_met(by);
         if let Some(source) = source {

@@ -193,7 +193,7 @@ impl LinePattern {
 }
 
 impl RestingLock {
-    /// The lock, if it is nothing but held as it was taken.
+    /// The lock, if it is nothing but held as it was taken; without the findings that are held back.
     pub fn of(tracked: &TrackedLock, patterns: &mut LinePatterns) -> Option<Self> {
         let TrackedLock { lock, links, rules } = tracked;
         let Lock {
@@ -212,7 +212,7 @@ impl RestingLock {
             holds,
             past_holds,
             waiters,
-            pending,
+            pending: _,
             times_taken: 1,
             used_keys,
             guarded: None,
@@ -280,7 +280,7 @@ impl RestingLock {
             reasons: *reasons,
             shown,
             rules,
-            pending: pending.clone(),
+            pending: Vec::new(),
             refusals: Vec::new(),
             reasons_now: *reasons,
         })
@@ -366,6 +366,11 @@ impl RestingLock {
     pub fn touch(&self) -> usize {
         let numbers = self.number ^ self.seq ^ self.client;
         self.token.len() ^ self.refusals.len() ^ usize::try_from(numbers).unwrap_or(0)
+    }
+
+    /// Holds findings back while the key may be no lock.
+    pub fn hold_back(&mut self, pending: Vec<Finding>) {
+        self.pending = pending;
     }
 
     /// The client that holds it.

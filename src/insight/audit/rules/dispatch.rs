@@ -15,6 +15,7 @@ use super::renewal::{self, RenewalState};
 use super::tokens::{self, TokensState};
 use super::waiting::{self, WaitingState};
 use crate::insight::audit::client_identity::ClientIdentity;
+use crate::insight::audit::client_state::ClientStates;
 use crate::insight::audit::finding::JournalRef;
 use crate::insight::audit::lock::{Hold, LockId};
 use crate::insight::audit::lock_event::LockEvent;
@@ -117,9 +118,15 @@ impl GlobalRuleState {
         self.order.note_wait(client, id, held_by, attempts);
     }
 
-    /// Whether clients wait for each other, among them this one for this lock.
-    pub fn has_circle(&self, client: &ClientIdentity, id: &LockId) -> bool {
-        self.order.has_circle(client, id)
+    /// Whether something is to be told of clients that wait for each other, among them this one for this lock.
+    pub fn has_circle(
+        &self,
+        clients: &ClientStates,
+        client: &ClientIdentity,
+        id: &LockId,
+        source: &JournalRef,
+    ) -> bool {
+        self.order.has_circle(clients, client, id, source)
     }
 
     /// Tells of clients that wait for each other, if the one that acts is among them.

@@ -1,14 +1,16 @@
 //! Deadlocks between clients that hold locks and wait for each other's.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use super::wording::spelled;
 use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
-use crate::insight::audit::client_state::ClientState;
+use crate::insight::audit::client_state::{ClientState, ClientStates};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::JournalRef;
 use crate::insight::audit::lock::{LockId, push_exact};
@@ -72,13 +74,20 @@ impl OrderState {
 /// What is remembered beyond one lock: which client waits for which.
 #[derive(Clone, Default)]
 pub struct GlobalOrderState {
-    waits: VecDeque<Wait>,
-    /// The hashes of the wanted locks, and the ends of the numbers of the clients that wait and hold, each in the same order. They are
-    /// compared first: a wait is far away in memory.
-    locks: VecDeque<u64>,
-    clients: VecDeque<u32>,
-    holders: VecDeque<u32>,
+    /// Each wait keeps its slot.
+    waits: Vec<Option<Wait>>,
+    /// The hashes of the wanted locks, by slot. They are compared first: a wait is far away in memory.
+    locks: Vec<u64>,
+    /// The slots with waits, the oldest at the front.
+    order: VecDeque<usize>,
+    /// The slots of each client that waits.
+    by_client: HashMap<(u16, u64), Slots, FixedState>,
+    /// How many wait for each client.
+    by_holder: HashMap<(u16, u64), usize, FixedState>,
 }
+
+/// A set of slots.
+type Slots = SmallVec<[usize; 4]>;
 
 fn hash_of(id: &LockId) -> u64 {
     FixedState::default().hash_one(id)
@@ -88,44 +97,67 @@ fn connection(client: &ClientIdentity) -> (u16, u64) {
     (client.server, client.id)
 }
 
-/// The end of a client's number.
-fn end_of(client: &ClientIdentity) -> u32 {
-    (client.id & u64::from(u32::MAX)) as u32
-}
-
 impl GlobalOrderState {
+    fn wait(&self, slot: usize) -> Option<&Wait> {
+        self.waits.get(slot)?.as_ref()
+    }
+
+    /// The slots of a client's waits.
+    fn slots_of(&self, client: (u16, u64)) -> &[usize] {
+        self.by_client.get(&client).map_or(&[], |slots| slots)
+    }
+
     /// The wait of a client for a lock.
     fn find(&self, client: &ClientIdentity, id: &LockId) -> Option<usize> {
-        let (lock, end) = (hash_of(id), end_of(client));
-        let mut alike = self.locks.iter().zip(&self.clients).enumerate().filter(|(_, known)| *known == (&lock, &end));
-        let is_it = |wait: &Wait| wait.client.is_same_connection(client) && *wait.wanted == *id;
-        alike.find(|(at, _)| is_it(&self.waits[*at])).map(|(at, _)| at)
+        let slots = self.slots_of(connection(client));
+        let lock = if slots.is_empty() { 0 } else { hash_of(id) };
+        let is_it =
+            |slot: &usize| self.locks[*slot] == lock && self.wait(*slot).is_some_and(|wait| *wait.wanted == *id);
+        slots.iter().copied().find(is_it)
     }
 
     fn add(&mut self, wait: Wait) {
-        if self.waits.len() >= MAX_WAITS {
-            self.remove(0);
+        if self.order.len() >= MAX_WAITS
+            && let Some(oldest) = self.order.front()
+        {
+            self.remove(*oldest);
         }
-        self.locks.push_back(hash_of(&wait.wanted));
-        self.clients.push_back(end_of(&wait.client));
-        self.holders.push_back(end_of(&wait.holder));
-        self.waits.push_back(wait);
+        let slot = self.waits.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.waits.push(None);
+            self.locks.push(0);
+            self.waits.len() - 1
+        });
+        self.by_client.entry(connection(&wait.client)).or_default().push(slot);
+        *self.by_holder.entry(connection(&wait.holder)).or_default() += 1;
+        self.locks[slot] = hash_of(&wait.wanted);
+        self.waits[slot] = Some(wait);
+        self.order.push_back(slot);
     }
 
-    fn remove(&mut self, at: usize) {
-        self.waits.remove(at);
-        self.locks.remove(at);
-        self.clients.remove(at);
-        self.holders.remove(at);
+    fn remove(&mut self, slot: usize) {
+        let Some(wait) = self.waits.get_mut(slot).and_then(Option::take) else { return };
+        self.order.retain(|other| *other != slot);
+        if let Entry::Occupied(mut slots) = self.by_client.entry(connection(&wait.client)) {
+            slots.get_mut().retain(|other| *other != slot);
+            if slots.get().is_empty() {
+                slots.remove();
+            }
+        }
+        if let Entry::Occupied(mut count) = self.by_holder.entry(connection(&wait.holder)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     /// Nobody waits for a lock any more.
     fn forget(&mut self, id: &LockId) {
         let hash = hash_of(id);
-        while let Some(at) =
-            self.locks.iter().zip(&self.waits).position(|(lock, wait)| *lock == hash && *wait.wanted == *id)
-        {
-            self.remove(at);
+        for slot in 0..self.locks.len() {
+            if self.locks[slot] == hash && self.wait(slot).is_some_and(|wait| *wait.wanted == *id) {
+                self.remove(slot);
+            }
         }
     }
 
@@ -137,8 +169,8 @@ impl GlobalOrderState {
         source: impl FnOnce() -> Arc<JournalRef>,
         work: u64,
     ) -> bool {
-        let Some(own) = self.find(client, id) else { return false };
-        let wait = &mut self.waits[own];
+        let own = self.find(client, id).and_then(|own| self.waits[own].as_mut());
+        let Some(wait) = own else { return false };
         (wait.last, wait.work.1) = (source(), work);
         true
     }
@@ -225,9 +257,19 @@ impl GlobalOrderState {
         self.add(Wait { client, wanted, holder, taken, first, last, work, is_reported: false });
     }
 
-    /// Whether clients wait for each other, among them this one for this lock.
-    pub fn has_circle(&self, client: &ClientIdentity, id: &LockId) -> bool {
-        self.find(client, id).is_some_and(|own| circle(self, own).is_some())
+    /// Whether something is to be told of clients that wait for each other, among them this one for this lock.
+    pub fn has_circle(
+        &self,
+        clients: &ClientStates,
+        client: &ClientIdentity,
+        id: &LockId,
+        source: &JournalRef,
+    ) -> bool {
+        let circle = self.find(client, id).and_then(|own| circle(self, own));
+        circle.is_some_and(|circle| {
+            let waits: Vec<&Wait> = circle.iter().filter_map(|slot| self.wait(*slot)).collect();
+            Circle::of(clients, &waits, source).is_told()
+        })
     }
 }
 
@@ -235,9 +277,13 @@ impl GlobalOrderState {
 pub fn tell_circle(context: &mut RuleContext<'_>, global: &mut GlobalOrderState) {
     let own = context.actor.and_then(|actor| global.find(actor, &context.lock.id));
     if let Some(circle) = own.and_then(|own| circle(global, own)) {
-        let waits: Vec<Wait> = circle.iter().map(|wait| global.waits[*wait].clone()).collect();
+        let waits: Vec<&Wait> = circle.iter().filter_map(|slot| global.wait(*slot)).collect();
         if report(context, &waits) {
-            circle.iter().for_each(|wait| global.waits[*wait].is_reported = true);
+            for slot in circle {
+                if let Some(wait) = &mut global.waits[slot] {
+                    wait.is_reported = true;
+                }
+            }
         }
     }
 }
@@ -245,44 +291,38 @@ pub fn tell_circle(context: &mut RuleContext<'_>, global: &mut GlobalOrderState)
 /// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
 /// of them wait.
 fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
-    let GlobalOrderState { waits, clients, holders, .. } = global;
-    // Nobody may wait for this one.
-    let end = clients[own];
-    let mut waiting = holders.iter().zip(waits).filter(|(holder, _)| **holder == end);
-    if !waiting.any(|(_, wait)| wait.holder.is_same_connection(&waits[own].client)) {
+    let client = connection(&global.wait(own)?.client);
+    if !global.by_holder.contains_key(&client) {
         return None;
     }
     // For each wait the one before it on the path, and the length of the path.
-    let mut met: Vec<Option<(usize, usize)>> = vec![None; waits.len()];
+    let mut met: Vec<Option<(usize, usize)>> = vec![None; global.waits.len()];
     let mut next = VecDeque::from([own]);
     met[own] = Some((own, 1));
     // The clients whose waits are all met.
-    let mut followed: Vec<(u16, u64)> = Vec::new();
+    let mut followed: SmallVec<[(u16, u64); 32]> = SmallVec::new();
     while let Some(at) = next.pop_front() {
         let length = met[at]?.1;
-        if waits[at].holder.is_same_connection(&waits[own].client) && length > 1 {
-            let way = way_to(&met, own, at);
-            let all_since = way.iter().map(|wait| waits[*wait].first.real).max()?;
-            // The last client to come may have been refused only once.
-            let is_closed = way.iter().all(|wait| waits[*wait].last.earliest > all_since);
-            if is_closed && !way.iter().all(|wait| waits[*wait].is_reported) {
-                return Some(way);
+        let holder = connection(&global.wait(at)?.holder);
+        if holder == client && length > 1 {
+            let slots = way_to(&met, own, at);
+            let way = || slots.iter().filter_map(|slot| global.wait(*slot));
+            let all_since = way().map(|wait| wait.first.real).max()?;
+            // The last client to come may have been refused only once since.
+            let is_closed = way().all(|wait| wait.last.earliest > all_since);
+            if is_closed && !way().all(|wait| wait.is_reported) {
+                return Some(slots);
             }
             continue;
         }
-        if length >= LONGEST {
-            continue;
-        }
-        let holder = connection(&waits[at].holder);
-        if followed.contains(&holder) {
+        if length >= LONGEST || followed.contains(&holder) {
             continue;
         }
         followed.push(holder);
-        let end = end_of(&waits[at].holder);
-        for (other, _) in clients.iter().enumerate().filter(|(_, client)| **client == end) {
-            if met[other].is_none() && connection(&waits[other].client) == holder {
-                met[other] = Some((at, length + 1));
-                next.push_back(other);
+        for other in global.slots_of(holder) {
+            if met[*other].is_none() {
+                met[*other] = Some((at, length + 1));
+                next.push_back(*other);
             }
         }
     }
@@ -303,9 +343,37 @@ fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize>
     way
 }
 
+/// What it depends on whether a circle is told.
+struct Circle {
+    /// For how many microseconds all have waited.
+    lasted: i64,
+    are_shared: bool,
+}
+
+impl Circle {
+    fn of(clients: &ClientStates, waits: &[&Wait], source: &JournalRef) -> Self {
+        let since = waits.iter().max_by_key(|wait| wait.first.real).map_or(source, |wait| &*wait.first);
+        let by_clock = if since.server == source.server { source.at - since.at } else { 0 };
+        let lasted = (source.real - since.real).max(by_clock);
+        // The threads of a program may share connections without a name. A circle of theirs lasts, one of a shared connection ends as
+        // soon as the holder is done.
+        let is_shared = |wait: &&Wait| may_be_shared(clients.get(&connection(&wait.client)), &wait.client);
+        Self { lasted, are_shared: waits.iter().any(is_shared) }
+    }
+
+    fn is_told(&self) -> bool {
+        !self.are_shared || self.lasted >= LASTING
+    }
+}
+
 /// Reports a circle, unless it may be none. Returns whether it did.
-fn report(context: &mut RuleContext<'_>, circle: &[Wait]) -> bool {
+fn report(context: &mut RuleContext<'_>, circle: &[&Wait]) -> bool {
     let name = |id: &LockId| String::from_utf8_lossy(&id.key).into_owned();
+    let seen = Circle::of(context.clients, circle, &context.source);
+    if !seen.is_told() {
+        return false;
+    }
+    let Circle { lasted, are_shared } = seen;
     let waits = circle.iter().map(|wait| {
         format!(
             "{} waits for `{}`, which {} holds",
@@ -315,20 +383,6 @@ fn report(context: &mut RuleContext<'_>, circle: &[Wait]) -> bool {
         )
     });
     let all = waits.collect::<Vec<_>>().join(", and ");
-    let since = circle.iter().max_by_key(|wait| wait.first.real).map_or(&context.source, |wait| &wait.first);
-    let lasted = (context.source.real - since.real).max(if since.server == context.source.server {
-        context.source.at - since.at
-    } else {
-        0
-    });
-    // The threads of a program may share connections without a name. A circle of theirs lasts, one of a shared connection ends as
-    // soon as the holder is done.
-    let is_shared =
-        |wait: &Wait| may_be_shared(context.clients.get(&(wait.client.server, wait.client.id)), &wait.client);
-    let are_shared = circle.iter().any(is_shared);
-    if are_shared && lasted < LASTING {
-        return false;
-    }
     let sentence = format!("Clients wait for each other for {} already: {all}", spelled(lasted.max(1000)));
     let mut evidence = Vec::new();
     for wait in circle {
