@@ -80,7 +80,7 @@ fn a_lock_that_rests_behind_five_thousand_others_is_told_of_as_if_it_were_the_on
 
 #[test]
 fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they_forgot() {
-    const MOST: i64 = 6 << 20;
+    const MOST: i64 = 4 << 20;
     const SPACES: usize = 3;
     const LOCKS: usize = 5000;
     const RELEASE: &str =

@@ -236,6 +236,9 @@ impl Database {
 
     /// Keeps some locks.
     fn retain(&mut self, is_kept: impl Fn(&KeptLock) -> bool) {
+        if self.values().all(&is_kept) {
+            return;
+        }
         let kept: Vec<KeptLock> = self.values().filter(|kept| is_kept(kept)).cloned().collect();
         *self = Self::default();
         for kept in kept {

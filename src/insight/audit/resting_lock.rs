@@ -12,7 +12,7 @@ use super::deadlines::Deadlines;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, push_exact};
+use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
@@ -407,7 +407,7 @@ impl RestingLock {
 
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now.
     pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
-        push_exact(&mut self.refusals, refusal);
+        self.refusals.push(refusal);
         self.reasons_now = reasons;
         match reasons.are_enough() {
             true => std::mem::take(&mut self.pending),
