@@ -70,6 +70,12 @@ const LOADS: &[Load] = &[
         sent: Sent::Benchmark(NOTHING, &["SETNX", "lock:__rand_int__", "1700000000"]),
     },
     Load {
+        title: "SET NX PX of 100,000 locks that nobody gives back",
+        requests: 600_000,
+        limit: 2.0,
+        sent: Sent::Benchmark(NOTHING, &["SET", "lock:__rand_int__", "token", "NX", "PX", "30000"]),
+    },
+    Load {
         title: "SETNX of one lock",
         requests: 1_000_000,
         limit: 2.0,
