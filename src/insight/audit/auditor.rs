@@ -426,10 +426,9 @@ impl Auditor {
             LockEffect::SetWithTtl(_) => line.words.get(3),
             _ => None,
         };
-        match (line.words.get(1), value) {
-            (Some(key), Some(value)) if may_be_owner(value) => looks_at(&self.data, &self.state, line, key),
-            _ => Vec::new(),
-        }
+        let (Some(key), Some(value)) = (line.words.get(1), value) else { return Vec::new() };
+        let looks = looks_at(&self.data, &self.state, line, key);
+        if looks.is_empty() || may_be_owner(value) { looks } else { Vec::new() }
     }
 
     /// The journals end.

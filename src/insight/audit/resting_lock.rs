@@ -57,7 +57,7 @@ pub struct RestingLock {
     token: Box<[u8]>,
     /// In milliseconds on the server's clock.
     deadline: Option<i64>,
-    reasons: LockReasons,
+    reasons_when_taken: LockReasons,
     /// The reasons that the command showed, in their order.
     shown: [Option<LockReason>; 2],
     rules: RestingRules,
@@ -66,7 +66,7 @@ pub struct RestingLock {
     /// The refusals since, in their order.
     refusals: Vec<Refusal>,
     /// The reasons with those that the refusals have shown.
-    reasons_now: LockReasons,
+    reasons: LockReasons,
 }
 
 /// A refusal of another client.
@@ -277,12 +277,12 @@ impl RestingLock {
             line: patterns.of(line, key, text)?,
             token: token.clone(),
             deadline: *deadline,
-            reasons: *reasons,
+            reasons_when_taken: *reasons,
             shown,
             rules,
             pending: Vec::new(),
             refusals: Vec::new(),
-            reasons_now: *reasons,
+            reasons: *reasons,
         })
     }
 
@@ -312,7 +312,7 @@ impl RestingLock {
         let mut tracked = TrackedLock::new(Arc::clone(&self.id), self.number);
         tracked.rules = RuleState::of_resting(&self.rules, &hold);
         let lock = &mut tracked.lock;
-        lock.reasons = self.reasons;
+        lock.reasons = self.reasons_when_taken;
         lock.reason_sources = reason_sources;
         lock.value = Some(self.token.clone());
         lock.deadline = self.deadline;
@@ -388,7 +388,7 @@ impl RestingLock {
     }
 
     pub fn reasons(&self) -> LockReasons {
-        self.reasons_now
+        self.reasons
     }
 
     pub fn refusals(&self) -> &[Refusal] {
@@ -408,7 +408,7 @@ impl RestingLock {
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now.
     pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
         self.refusals.push(refusal);
-        self.reasons_now = reasons;
+        self.reasons = reasons;
         match reasons.are_enough() {
             true => std::mem::take(&mut self.pending),
             false => Vec::new(),

@@ -41,8 +41,12 @@ enum WordStyle {
     Capital,
 }
 
-/// How many random bits a token may have that is used at this time.
+/// How many random bits a token may have that is used at this time; more than that for one that is too short for enough of them.
 pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
+    let most = length(token.len()) * 8.0;
+    if most < ENOUGH {
+        return most;
+    }
     let token = pickled(token).unwrap_or(token);
     if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
         return binary_bits(token);
