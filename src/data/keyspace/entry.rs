@@ -284,6 +284,7 @@ mod tests {
                 check(&entry, &key, &first, deadlines[1]);
                 assert!(!entry.is_private());
                 entry.write_string(&first, deadlines[0]);
+                entry.set_private();
                 let mut renamed = entry.clone().renamed(&second);
                 check(&renamed, &second, &first, deadlines[0]);
                 assert!(renamed.is_private());
