@@ -62,11 +62,18 @@ const ATTACKS: &[Attack] = &[
     attack("SCAN COUNT 1,000,000", million_keys, || vec![words(&["SCAN", "0", "COUNT", "1000000"])]),
     attack("FLUSHALL of 1,000,000 keys", million_keys, || vec![words(&["FLUSHALL", "SYNC"])]),
     attack("DEL of 1,000,000 keys", million_keys, || vec![numbered(&["DEL"], "key:", MILLION, &[])]),
+    attack("UNLINK of 1,000,000 keys", million_keys, || vec![numbered(&["UNLINK"], "key:", MILLION, &[])]),
+    attack("FLUSHALL ASYNC of 1,000,000 keys", million_keys, || vec![words(&["FLUSHALL", "ASYNC"])]),
+    attack("SWAPDB of 1,000,000 keys", million_keys, || vec![words(&["SWAPDB", "0", "1"])]),
     attack("MGET of 1,000,000 keys", million_keys, || vec![numbered(&["MGET"], "key:", MILLION, &[])]),
     attack("MSET of 500,000 keys", nothing, || vec![numbered(&["MSET"], "key:", MILLION, &[])]),
     attack("DEL of a set of 1,000,000", million_members, || vec![words(&["DEL", "set"])]),
     attack("SET over a set of 1,000,000", million_members, || vec![words(&["SET", "set", "x"])]),
     attack("UNLINK of a set of 1,000,000", million_members, || vec![words(&["UNLINK", "set"])]),
+    attack("RENAME over a set of 1,000,000", million_members, || {
+        vec![words(&["SET", "other", "x"]), words(&["RENAME", "other", "set"])]
+    }),
+    attack("ZUNIONSTORE of 1,000,000", million_members, || vec![words(&["ZUNIONSTORE", "other", "1", "set"])]),
     attack("SMEMBERS of 1,000,000", million_members, || vec![words(&["SMEMBERS", "set"])]),
     attack("SUNIONSTORE of 1,000,000", million_members, || vec![words(&["SUNIONSTORE", "other", "set"])]),
     attack("SORT of 1,000,000, the first", million_members, || {
@@ -84,6 +91,12 @@ const ATTACKS: &[Attack] = &[
     Attack {
         crowd: Some(&["PING"]),
         ..attack("CLIENT LIST of 5,000 clients", nothing, || vec![words(&["CLIENT", "LIST"])])
+    },
+    Attack {
+        crowd: Some(&["PING"]),
+        ..attack("CLIENT KILL of 2,000 ids that 5,000 clients do not have", nothing, || {
+            (0..2_000).map(|number| words(&["CLIENT", "KILL", "ID", &format!("{}", 1_000_000_000 + number)])).collect()
+        })
     },
     Attack {
         crowd: Some(&["BLPOP", "queue", "0"]),

@@ -307,10 +307,7 @@ const BAD_ID: CommandError = CommandError::fixed("ERR Invalid client ID");
 fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let clients = match (args.left(), args.peek()) {
         (0, _) => call.server.clients.all_with_links(),
-        (2.., _) if args.profile().has(SHARED_FILTERS) => {
-            let filter = ClientFilter::parse(call, args, false)?;
-            call.server.clients.all_with_links().into_iter().filter(|client| filter.admits(call, client)).collect()
-        }
+        (2.., _) if args.profile().has(SHARED_FILTERS) => ClientFilter::parse(call, args, false)?.admitted(call),
         (2, Some(option)) if option.eq_ignore_ascii_case(b"TYPE") => {
             args.bytes()?;
             let wanted = ClientType::parse(args.bytes()?, args.profile())?;
@@ -375,20 +372,16 @@ fn kill(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 /// Closes the connections that match a filter, and returns their number.
 fn close_clients(call: &mut Call<'_>, filter: &ClientFilter<'_>) -> i64 {
-    let mut closed = 0;
-    for client in call.server.clients.all_with_links() {
-        if !filter.admits(call, &client) {
-            continue;
-        }
-        if !Arc::ptr_eq(&client, &call.session.client) {
-            call.server.kill(&client);
+    let admitted = filter.admitted(call);
+    for client in &admitted {
+        if !Arc::ptr_eq(client, &call.session.client) {
+            call.server.kill(client);
         } else {
             // The caller gets its reply before its own connection closes.
             call.flow = Flow::Close;
         }
-        closed += 1;
     }
-    closed
+    admitted.len() as i64
 }
 
 // ---- pausing and unblocking

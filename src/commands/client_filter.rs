@@ -8,7 +8,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
 use crate::clients::acl::User;
-use crate::clients::session::{Client, Labels, Peer};
+use crate::clients::session::{Client, Peer};
 use crate::commands::Call;
 use crate::protocol::parse_integer;
 use crate::spec::Args;
@@ -155,33 +155,45 @@ impl<'a> ClientFilter<'a> {
         }
     }
 
+    /// The connections that the filter admits, oldest first. Ids are looked up: among ten thousand connections, somebody may ask
+    /// for one after the other.
+    pub fn admitted(&self, call: &Call<'_>) -> Vec<Arc<Client>> {
+        let clients = &call.server.clients;
+        let ids = self.conditions.iter().find_map(|condition| match condition {
+            (Condition::Ids(ids), true) => Some(ids),
+            _ => None,
+        });
+        let mut admitted = ids.map_or_else(|| clients.all_with_links(), |ids| clients.with_ids(ids));
+        admitted.retain(|client| self.admits(call, client));
+        admitted
+    }
+
     /// Whether the filter admits a connection.
-    pub fn admits(&self, call: &Call<'_>, client: &Client) -> bool {
+    fn admits(&self, call: &Call<'_>, client: &Client) -> bool {
         let is_caller = client.id() == call.session.client.id();
-        let labels = client.labels().clone();
         !(self.skip_me && is_caller)
             && self.conditions.iter().all(|(condition, wanted)| {
                 // The caller is busy right now, so it has not been idle.
                 let idle = matches!(condition, Condition::IdleSince(_)) && is_caller;
-                (!idle && condition.is_met(call, client, &labels)) == *wanted
+                (!idle && condition.is_met(call, client)) == *wanted
             })
     }
 }
 
 impl Condition<'_> {
-    fn is_met(&self, call: &Call<'_>, client: &Client, labels: &Labels) -> bool {
+    fn is_met(&self, call: &Call<'_>, client: &Client) -> bool {
         let seen = client.seen();
         match self {
             Self::Ids(ids) => ids.contains(&client.id()),
             Self::Type(kind) => *kind == ClientType::of(client),
             Self::Address(address) => *address == client.peer().address().as_bytes(),
             Self::LocalAddress(address) => *address == client.peer().local_address().as_bytes(),
-            Self::User(user) => labels.user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)),
+            Self::User(user) => client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)),
             Self::CreatedUntil(until) => client.created() <= *until,
             Self::IdleSince(until) => seen.last_used.load(Relaxed) <= *until,
-            Self::Name(name) => !labels.name.is_empty() && *name == labels.name,
-            Self::LibraryName(name) => !labels.library.is_empty() && *name == labels.library,
-            Self::LibraryVersion(version) => !labels.library_version.is_empty() && *version == labels.library_version,
+            Self::Name(name) => is_label(name, &client.labels().name),
+            Self::LibraryName(name) => is_label(name, &client.labels().library),
+            Self::LibraryVersion(version) => is_label(version, &client.labels().library_version),
             Self::Database(db) => *db == seen.db.load(Relaxed),
             Self::Flags(wanted) => {
                 let own = flags(client, call.server.tracking.info(client.id()).as_ref());
@@ -195,6 +207,11 @@ impl Condition<'_> {
             },
         }
     }
+}
+
+/// Whether a client has this label. One without any has none, not an empty one.
+fn is_label(wanted: &[u8], label: &[u8]) -> bool {
+    !label.is_empty() && wanted == label
 }
 
 /// Reads numbers up to the first word that is none.

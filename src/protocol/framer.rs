@@ -279,14 +279,21 @@ impl Framer {
     pub fn progress(&self, arrived: usize) -> Progress {
         match self.expect {
             Expect::Start => Progress { unframed: arrived, ..Progress::default() },
-            expect => Progress {
+            _ => Progress {
                 unframed: arrived.saturating_sub(self.at),
                 words: self.spans[self.first..].iter().map(|span| span.end - span.start).sum(),
-                announced: match expect {
-                    Expect::Body { length, .. } if length >= BIG_WORD => self.needed().saturating_sub(arrived),
-                    _ => 0,
-                },
+                announced: self.announced(arrived),
             },
+        }
+    }
+
+    /// How many bytes are missing of a big word in a partial request of which so many bytes have arrived; 0 if the word that
+    /// arrives is not big.
+    #[inline]
+    pub fn announced(&self, arrived: usize) -> usize {
+        match self.expect {
+            Expect::Body { length, .. } if length >= BIG_WORD => self.needed().saturating_sub(arrived),
+            _ => 0,
         }
     }
 

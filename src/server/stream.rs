@@ -1,14 +1,16 @@
 //! A connected socket, TCP, TLS or unix.
 
+use std::future::Future;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::tls_stream::TlsStream;
@@ -79,6 +81,22 @@ impl Stream {
             Self::Tls(stream) => stream.poll_read(cx, into),
         };
         result.map_ok(|()| into.filled().len() - before)
+    }
+
+    /// Reads available bytes behind those in the buffer, at most so many. Not for TLS, whose bytes
+    /// have to be decrypted first.
+    pub(super) fn poll_read_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut BytesMut,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut into = into.limit(most);
+        match self {
+            Self::Tcp(stream) => pin!(stream.read_buf(&mut into)).poll(cx),
+            Self::Unix(stream) => pin!(stream.read_buf(&mut into)).poll(cx),
+            Self::Tls(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
     }
 
     /// Writes as much as there is room for. Over TLS, what was taken may still be here: see

@@ -12,7 +12,7 @@ use redouble::Server;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{address, profile, spawn, start};
+use crate::support::{Dice, address, profile, spawn, start};
 
 fn wire(server: &Server) -> Wire {
     Wire::connect(address(server))
@@ -108,6 +108,58 @@ fn values_may_be_large() {
     assert!(wire.read_bytes(value.len()) == value, "the value came back changed");
     assert_eq!(wire.read_bytes(2), b"\r\n");
     assert_eq!(wire.ask("GETRANGE large 251 253"), Frame::bulk("\0\u{1}\u{2}"));
+}
+
+/// Big words are read straight to where they stay, in room whose size depends on how they arrive.
+#[test]
+fn big_words_arrive_whole_however_they_are_cut_and_whatever_stands_around_them() {
+    let server = spawn();
+    let mut dice = Dice::new(19);
+    let (mut wire, mut other) = (wire(&server), wire(&server));
+    let value = |length: usize, seed: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + seed) as u8).collect() };
+    let lengths = [40_000, 32 * 1024, 32 * 1024 - 1, 100_000, 1 << 20, 2_500_000, 100, 33_000, 33_000, 70_000];
+    for round in 0..4 {
+        let mut bytes = Vec::new();
+        for (number, length) in lengths.into_iter().enumerate() {
+            let (key, value) = (format!("k{number}").into_bytes(), value(length, number + round));
+            // As the last word, with short ones behind it, among others, in a transaction, and behind a command that waits.
+            match (number + round) % 5 {
+                0 => bytes.extend(request(&[b"SET".as_slice(), key.as_slice(), &value])),
+                1 => bytes.extend(request(&[b"SET".as_slice(), key.as_slice(), &value, b"EX", b"100"])),
+                2 => bytes.extend(request(&[b"MSET", b"a".as_slice(), &value, key.as_slice(), &value, b"b", &value])),
+                3 => {
+                    bytes.extend(b"MULTI\r\n");
+                    bytes.extend(request(&[b"SET".as_slice(), key.as_slice(), &value]));
+                    bytes.extend(b"EXEC\r\n");
+                }
+                _ => {
+                    bytes.extend(b"BLPOP nothing 0.001\r\n");
+                    bytes.extend(request(&[b"SET".as_slice(), key.as_slice(), &value]));
+                }
+            }
+            bytes.extend(format!("STRLEN k{number}\r\n").bytes());
+        }
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let most = if dice.below(3) == 0 { 2_000_000 } else { 60_000 };
+            let piece = rest.len().min(1 + dice.below(most));
+            assert!(wire.send(&rest[..piece]));
+            rest = &rest[piece..];
+            // The server has its turn before the next piece.
+            assert_eq!(other.ask("PING"), Frame::status("PONG"));
+        }
+        let mut seen = Vec::new();
+        while seen.len() < lengths.len() {
+            if let Frame::Integer(length) = wire.expect() {
+                seen.push(length as usize);
+            }
+        }
+        assert_eq!(seen, lengths);
+        for (number, length) in lengths.into_iter().enumerate() {
+            let Frame::Bulk(found) = other.ask(&format!("GET k{number}")) else { panic!("no value") };
+            assert!(found == value(length, number + round), "the value of k{number} came back changed");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The connections of one server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -115,6 +115,13 @@ impl Clients {
         self.connected().get(&id).cloned()
     }
 
+    /// Those of these connections and ends of links that exist, oldest first.
+    pub fn with_ids(&self, ids: &[u64]) -> Vec<Arc<Client>> {
+        let ids: BTreeSet<u64> = ids.iter().copied().collect();
+        let (connected, links) = (self.connected(), self.links.lock_ignoring_poison());
+        ids.iter().filter_map(|id| connected.get(id).or_else(|| links.get(id)).cloned()).collect()
+    }
+
     /// All connections, oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.connected().values().cloned().collect()
@@ -145,5 +152,23 @@ impl Clients {
 
     fn connected(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
         self.connected.lock_ignoring_poison()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_found_by_their_ids_once_each_and_oldest_first() {
+        let clients = Clients::default();
+        let peer = || Peer::Unix { path: "socket".into(), pid: None };
+        let first = clients.add(peer(), 1, 0, 10).unwrap().id();
+        let link = clients.add_link(peer(), 0).id();
+        let last = clients.add(peer(), 2, 0, 10).unwrap().id();
+        let gone = clients.add(peer(), 3, 0, 10).unwrap().id();
+        clients.remove(gone);
+        let found = clients.with_ids(&[last, gone, link, last, 99, first]);
+        assert_eq!(found.iter().map(|client| client.id()).collect::<Vec<_>>(), [first, link, last]);
     }
 }

@@ -467,6 +467,10 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
         self.head_mut()[FLAGS] |= PRIVATE;
     }
 
+    pub fn clear_private(&mut self) {
+        self.head_mut()[FLAGS] &= !PRIVATE;
+    }
+
     #[inline]
     pub fn usage(&self) -> Usage {
         let bits = self.head().get(USAGE..).and_then(|bits| bits.try_into().ok());

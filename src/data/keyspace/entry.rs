@@ -40,6 +40,9 @@ impl EntryDeadlines {
 #[derive(Clone)]
 pub struct Entry(Block<Value, KEYED>);
 
+/// A string of at least so many bytes lies in no block of any entry.
+const LONG_TEXT: usize = 8 * 1024;
+
 const _: () = assert!(size_of::<Value>() == 16, "a value is a word and its type");
 
 impl Entry {
@@ -127,9 +130,24 @@ impl Entry {
     /// Replaces value and deadline by a string's, whatever the type of the old value. Writes in place where it fits.
     #[inline]
     pub fn write_string(&mut self, value: &[u8], deadline: Option<Millis>) {
-        if !self.0.rewrite(value, deadline) {
+        if !self.0.rewrite(value, deadline) && !self.rewrite_text(value, deadline) {
             *self = Self::string(self.key(), value, deadline, self.usage());
         }
+    }
+
+    /// Overwrites a long string in the same memory, if it fits and leaves little of it unused.
+    fn rewrite_text(&mut self, value: &[u8], deadline: Option<Millis>) -> bool {
+        let Some(Value::String(text)) = self.0.value_mut() else { return false };
+        let room = text.bytes.capacity();
+        if value.len() < LONG_TEXT || value.len() > room || value.len() * 2 < room {
+            return false;
+        }
+        text.bytes.clear();
+        text.bytes.extend_from_slice(value);
+        (text.edited, text.verbatim) = (false, false);
+        self.0.clear_private();
+        self.set_deadline(deadline);
+        true
     }
 
     /// Marks a string as text, even if it reads as an integer, until it is next written.
@@ -261,6 +279,12 @@ mod tests {
                 entry.set_private();
                 check(&entry, &key, &first, deadlines[0]);
                 assert!(!entry.text().unwrap().verbatim);
+                entry.set_private();
+                entry.write_string(&first, deadlines[1]);
+                check(&entry, &key, &first, deadlines[1]);
+                assert!(!entry.is_private());
+                entry.write_string(&first, deadlines[0]);
+                entry.set_private();
                 let mut renamed = entry.clone().renamed(&second);
                 check(&renamed, &second, &first, deadlines[0]);
                 assert!(renamed.is_private());

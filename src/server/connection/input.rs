@@ -1,9 +1,11 @@
 //! Framing requests in batches, and running them.
 
+use std::io;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use arrayvec::ArrayVec;
-use bytes::Buf;
+use bytes::{Buf, BytesMut};
 
 use super::{Connection, State};
 use crate::base::error::CommandError;
@@ -14,6 +16,14 @@ use crate::protocol::{Framed, Framer, Limits, Progress, ProtocolError, Reply};
 
 /// The most requests that are framed before the first of them runs.
 pub(super) const BATCH: usize = 32;
+/// A buffer of at least so many bytes is kept for the next request with a big word.
+const LARGE: usize = 32 * 1024;
+/// Room that such a request gets before its bytes arrive.
+const ROOM_AT_ONCE: usize = 1 << 20;
+/// Room for the words behind a large one.
+const ROOM_BEHIND: usize = 256;
+/// Larger buffers are freed behind their request.
+const LARGE_KEPT: usize = ROOM_AT_ONCE + LARGE;
 
 /// A complete request; `row` is absent if it has no words.
 pub(super) struct FramedRequest {
@@ -23,13 +33,55 @@ pub(super) struct FramedRequest {
 
 impl Connection {
     /// Runs the requests in the connection's own buffer.
-    pub(super) fn run_input(&mut self, batch: &mut Vec<FramedRequest>, out: &mut Vec<u8>, fibers: &mut Fibers) {
+    pub(super) fn run_input(
+        &mut self,
+        batch: &mut Vec<FramedRequest>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+        spare: &mut BytesMut,
+    ) {
         let mut input = std::mem::take(&mut self.input);
         let used = self.run(&input, batch, out, fibers);
-        input.advance(used);
-        if !input.is_empty() {
+        if used < input.len() {
+            input.advance(used);
             self.input = input;
+            self.is_large = self.framer.announced(self.input.len()) > 0;
+        } else if (LARGE..=LARGE_KEPT).contains(&input.capacity()) {
+            input.clear();
+            *spare = input;
         }
+    }
+
+    /// Keeps what has arrived of a request until the rest is there. Room for a large request is taken at once, as Redis does:
+    /// the client's memory counts it.
+    pub(super) fn keep_input(&mut self, rest: &[u8], spare: &mut BytesMut) {
+        self.is_large = self.framer.announced(rest.len()) > 0;
+        if self.is_large && self.input.capacity() == 0 {
+            let needed = self.framer.needed();
+            // No request holds a buffer of more than twice its size.
+            self.input = if (needed..=2 * needed).contains(&spare.capacity()) {
+                std::mem::take(spare)
+            } else {
+                BytesMut::with_capacity(needed.min(ROOM_AT_ONCE.max(rest.len())) + ROOM_BEHIND)
+            };
+        }
+        self.input.extend_from_slice(rest);
+    }
+
+    /// How many bytes are missing of a big word that has begun to arrive; 0 over TLS, where they have to be decrypted.
+    #[inline]
+    pub(super) fn missing(&self) -> usize {
+        if self.input.is_empty() || self.stream.is_tls() { 0 } else { self.framer.announced(self.input.len()) }
+    }
+
+    /// Reads more of a big word behind what has arrived of it, and nothing of what follows.
+    pub(super) fn poll_read_direct(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let missing = self.missing();
+        if self.input.capacity() == self.input.len() {
+            // The buffer grows with what has arrived, not with what was announced.
+            self.input.reserve(missing.min(self.input.len().max(ROOM_AT_ONCE)));
+        }
+        self.stream.poll_read_behind(cx, &mut self.input, missing)
     }
 
     /// Runs every complete request in `data`, and returns how many bytes are consumed.

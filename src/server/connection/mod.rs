@@ -39,13 +39,16 @@ use output::SHORT;
 const LARGE_REQUEST: usize = 32 * 1024;
 /// The first Valkey in which text may follow a quote in an inline request.
 const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
-/// The most bytes per read.
+/// The most bytes per read, unless they go to where they stay.
 const READ: usize = 64 * 1024;
+/// The same behind a large request: the next one is likely to be as large, and these bytes of it are copied once more.
+const READ_BEFORE_LARGE: usize = 16 * 1024;
 
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         input: vec![0; READ],
+        spare_input: BytesMut::new(),
         output: Vec::new(),
         spare: Vec::new(),
         batch: Vec::with_capacity(BATCH),
@@ -55,6 +58,9 @@ thread_local! {
 
 struct Scratch {
     input: Vec<u8>,
+    /// The buffer of a large request that has ended, for the next one: what is new from the kernel costs more to touch than
+    /// to read.
+    spare_input: BytesMut,
     output: Vec<u8>,
     /// Reply buffers for reuse.
     spare: Vec<Vec<u8>>,
@@ -73,6 +79,8 @@ pub(super) struct Connection {
     framer: Framer,
     /// Bytes read but not run: a partial request, or requests behind a blocked one.
     input: BytesMut,
+    /// The last request was a large one.
+    is_large: bool,
     /// Unwritten replies, and how much of the first is written.
     output: Vec<u8>,
     written: usize,
@@ -111,6 +119,7 @@ impl Connection {
             stream,
             framer: Framer::new(if splices_quotes { Dialect::Valkey } else { Dialect::Redis }),
             input: BytesMut::new(),
+            is_large: false,
             output: Vec::new(),
             written: 0,
             dropped: 0,
@@ -157,8 +166,14 @@ impl Connection {
                 State::Closing | State::Resetting => return Poll::Pending,
                 State::Open => {}
             }
-            let mut buffer = ReadBuf::new(&mut scratch.input);
-            let read = match self.stream.poll_read(cx, &mut buffer) {
+            let is_direct = self.missing() > 0;
+            let polled = if is_direct {
+                self.poll_read_direct(cx)
+            } else {
+                let most = if self.is_large { READ_BEFORE_LARGE } else { READ };
+                self.stream.poll_read(cx, &mut ReadBuf::new(&mut scratch.input[..most]))
+            };
+            let read = match polled {
                 Poll::Ready(Ok(read)) => read,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.note_failure(error))),
                 Poll::Pending => return Poll::Pending,
@@ -168,11 +183,12 @@ impl Connection {
             if self.state != State::Open {
                 continue;
             }
+            // What was read directly is in the connection's buffer already.
+            let arrived = if is_direct { &[][..] } else { &scratch.input[..read] };
             if self.engine.instance.config.live().limits_memory() {
-                self.publish_input(self.input.len() + read);
+                self.publish_input(self.input.len() + arrived.len());
                 self.heed_client_limit();
             }
-            let arrived = &scratch.input[..read];
             if arrived.first() == Some(&TLS_HANDSHAKE) && self.refuses_tls(arrived, &mut scratch.output) {
                 self.queue_output(&mut scratch.output, &mut scratch.spare);
                 continue;
@@ -180,14 +196,15 @@ impl Connection {
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
                 let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
-                self.input.extend_from_slice(&arrived[used..]);
+                self.keep_input(&arrived[used..], &mut scratch.spare_input);
             } else {
                 self.input.extend_from_slice(arrived);
                 if self.input.len() > LARGE_REQUEST {
                     self.session.client.seen().note_large_request(self.input.len(), self.engine.instance.cached_now());
                 }
                 if !is_waiting && self.input.len() >= self.framer.needed() {
-                    self.run_input(&mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
+                    let Scratch { batch, output, fibers, spare_input, .. } = scratch;
+                    self.run_input(batch, output, fibers, spare_input);
                 } else {
                     self.publish_input(self.input.len());
                 }
