@@ -326,7 +326,9 @@ impl<'k> View<'k> {
 #[cfg(test)]
 mod tests {
     use crate::base::clock::Clock;
-    use crate::data::keyspace::{Expiry, Keyspace, Scope, hash_of};
+    #[cfg(debug_assertions)]
+    use crate::data::keyspace::hash_of;
+    use crate::data::keyspace::{Expiry, Keyspace, Scope};
 
     #[test]
     #[cfg(debug_assertions)]
