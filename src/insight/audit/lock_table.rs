@@ -462,6 +462,7 @@ impl LockTable {
     /// Puts a lock back.
     pub fn put_back(&mut self, kept: KeptLock) {
         let id = Arc::clone(kept.id());
+        self.postponed += kept.postponed();
         let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
         if let Some(entry) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
             *entry = kept;

@@ -76,6 +76,8 @@ impl OrderState {
 pub struct GlobalOrderState {
     /// Each wait keeps its slot.
     waits: Vec<Option<Wait>>,
+    /// The slots without waits.
+    free: Vec<usize>,
     /// The hashes of the wanted locks, by slot. They are compared first: a wait is far away in memory.
     locks: Vec<u64>,
     /// The slots with waits, the oldest at the front.
@@ -122,7 +124,7 @@ impl GlobalOrderState {
         {
             self.remove(*oldest);
         }
-        let slot = self.waits.iter().position(Option::is_none).unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.waits.push(None);
             self.locks.push(0);
             self.waits.len() - 1
@@ -136,6 +138,7 @@ impl GlobalOrderState {
 
     fn remove(&mut self, slot: usize) {
         let Some(wait) = self.waits.get_mut(slot).and_then(Option::take) else { return };
+        self.free.push(slot);
         self.order.retain(|other| *other != slot);
         if let Entry::Occupied(mut slots) = self.by_client.entry(connection(&wait.client)) {
             slots.get_mut().retain(|other| *other != slot);
