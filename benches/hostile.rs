@@ -219,12 +219,29 @@ fn main() -> Outcome<()> {
             longer.push(attack.title);
         }
     }
+    if is_wanted("SIGTERM") && !is_quick() {
+        let took: Vec<f64> = peers.into_iter().map(end_with_keys).collect::<Outcome<_>>()?;
+        let [ours, theirs] = took[..] else { return Ok(()) };
+        println!();
+        println!("From SIGTERM to the end, with 1,000,000 keys: redouble {ours:.0} ms, redis-server {theirs:.0} ms.");
+    }
     println!();
     match longer.as_slice() {
         [] => println!("No step takes longer than {} ms that redis-server does in less.", LONG.as_millis()),
         titles => println!("Longer than {} ms here and not there: {}.", LONG.as_millis(), titles.join("; ")),
     }
     Ok(())
+}
+
+/// How many milliseconds a server takes to end that has a million keys.
+fn end_with_keys(peer: Peer) -> Outcome<f64> {
+    let mut client = connect(peer.port)?;
+    for step in million_keys().chunks(100) {
+        client.write_all(&encoded(step))?;
+        let mut replies = BufReader::new(&client);
+        step.iter().try_for_each(|_| skip_reply(&mut replies))?;
+    }
+    Ok(peer.process.end()?.as_secs_f64() * 1e3)
 }
 
 fn measure(peer: &mut Peer, attack: &Attack) -> Outcome<Cost> {

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -94,6 +94,15 @@ impl Process {
     #[allow(dead_code, reason = "not every benchmark looks there itself")]
     pub fn id(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Ends it by SIGTERM. Returns how long that takes.
+    #[allow(dead_code, reason = "not every benchmark waits for it")]
+    pub fn end(mut self) -> Outcome<Duration> {
+        let began = Instant::now();
+        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
+        self.0.wait()?;
+        Ok(began.elapsed())
     }
 
     pub fn resident(&self) -> Outcome<f64> {

@@ -250,6 +250,7 @@ fn serve(config: Config, profile: Profile, log: Log) -> ExitCode {
     let port_files = outputs::write_port_files([(port_file, running.ports()), (tls_port_file, running.tls_ports())]);
     let ended = match port_files {
         Ok(files) => {
+            running.leave_data_to_the_system();
             let served = running.serve();
             files.into_iter().for_each(RuntimeFile::remove);
             served.map_err(|error| error.to_string())
