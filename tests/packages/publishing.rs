@@ -11,8 +11,8 @@ pub const STORIES: &[(&str, Story)] = &[
     ("the crate is small", it_is_small),
 ];
 
-/// The size of the compressed crate above which somebody added what no user needs.
-const MOST_BYTES: u64 = 1_500_000;
+/// The size of the compressed crate above which somebody added what no user needs. The sources are three quarters of it.
+const MOST_BYTES: u64 = 2_000_000;
 
 fn it_builds_from_its_files(_: &Environment) -> Result<(), String> {
     cargo(&["publish", "--dry-run", "--locked", "--allow-dirty"])
