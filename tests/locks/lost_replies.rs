@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::install::{Installed, install};
 use super::packages::{COMMON, COMMON_NODE, node_modules, python, said, write};
+use super::shows;
 use super::suites::{SUITES, Source};
 use super::support::process::ServerProcess;
 
@@ -20,11 +21,7 @@ pub fn page_is_right() -> Result<bool, String> {
         happened.extend(said(program.env("REDIS_URL", server.url()))?.lines().map(|line| format!("| {line} |")));
     }
     let shown: Vec<&str> = PAGE.lines().filter(|line| line.contains("| close-")).collect();
-    if shown == happened {
-        return Ok(true);
-    }
-    println!("\ndocs/lost-replies.md shows\n{}\nand this happens\n{}", shown.join("\n"), happened.join("\n"));
-    Ok(false)
+    Ok(shows("docs/lost-replies.md", &shown, &happened))
 }
 
 fn program(name: &str) -> std::path::PathBuf {

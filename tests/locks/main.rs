@@ -83,10 +83,23 @@ fn run_options(options: Options) -> Result<bool, String> {
     let pages: Vec<_> = PAGES.iter().filter(|(name, _)| is_wanted(name)).collect();
     let mut is_well = suites.is_empty() && !pages.is_empty() || compare(&suites, &options)?;
     for (name, is_right) in pages {
-        is_well &= is_right()?;
-        println!("the table of {name} was played");
+        let is_right = is_right()?;
+        println!("the table of {name} {}", if is_right { "is right" } else { "is not what happens" });
+        is_well &= is_right;
     }
     Ok(is_well)
+}
+
+/// Whether the table of a page shows what happened. Prints the rows that differ.
+fn shows(page: &str, shown: &[&str], happened: &[String]) -> bool {
+    let shows = shown == happened;
+    if !shows {
+        println!("\n{page} shows");
+        shown.iter().filter(|row| !happened.iter().any(|other| other == *row)).for_each(|row| println!("{row}"));
+        println!("and this happens");
+        happened.iter().filter(|row| !shown.contains(&row.as_str())).for_each(|row| println!("{row}"));
+    }
+    shows
 }
 
 /// The suites that are wanted: those that are named, or those of which `cargo test` was given a part of the name.
