@@ -264,10 +264,13 @@ fn compare_start(peers: &[Peer]) -> Outcome<()> {
     for _ in 0..rounds(15) {
         for (peer, seen) in peers.iter().zip(&mut seen) {
             let server = Server::start(peer, None)?;
-            seen.push([server.started_in.as_secs_f64() * 1e3, server.resident()? / 1_048_576.0]);
+            // Pages of the program's file are shared with the system's cache, and with other processes of it.
+            let [resident, of_its_own] =
+                [server.resident()?, server.memory("RssAnon")?].map(|bytes| bytes / 1_048_576.0);
+            seen.push([server.started_in.as_secs_f64() * 1e3, resident, of_its_own]);
         }
     }
-    table("start", &["exec to PONG, ms", "resident MiB"], peers, &medians(&seen));
+    table("start", &["exec to PONG, ms", "resident MiB", "of its own"], peers, &medians(&seen));
     Ok(())
 }
 
@@ -577,9 +580,14 @@ impl Server {
     }
 
     fn resident(&self) -> Outcome<f64> {
+        self.memory("VmRSS")
+    }
+
+    /// Memory in bytes, by its name in `/proc/PID/status`.
+    fn memory(&self, name: &str) -> Outcome<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).ok_or("no VmRSS")?;
-        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no figure in VmRSS")?.parse()?;
+        let line = status.lines().find(|line| line.starts_with(name)).ok_or_else(|| format!("no {name}"))?;
+        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or_else(|| format!("no figure in {name}"))?.parse()?;
         Ok(kilobytes * 1024.0)
     }
 

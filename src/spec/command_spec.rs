@@ -114,11 +114,12 @@ impl CommandSpec {
         Self { name, ..self }
     }
 
-    /// Whether a request of so many words has one key, its first argument: most have.
+    /// The only key of a request, if that is easily told, as for most.
     #[inline]
-    pub fn has_one_key(&self, words: usize) -> bool {
-        let [keys] = self.keys else { return false };
-        !self.is_container && keys.is_first_word(words)
+    pub fn only_key<'w>(&self, words: &[&'w [u8]]) -> Option<&'w [u8]> {
+        let [keys] = self.keys else { return None };
+        let position = keys.only_position(words).filter(|_| !self.is_container)?;
+        words.get(position).copied()
     }
 
     /// Whether the first release with the command gave it a flag: for flags that no release changes.

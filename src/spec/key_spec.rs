@@ -174,13 +174,17 @@ impl KeySpec {
         }
     }
 
-    /// Whether the first argument of a request of so many words is the only key of this group.
+    /// Where the only key of this group stands, if that is easily told, as for most requests.
     #[inline]
-    pub fn is_first_word(&self, words: usize) -> bool {
+    pub fn only_position(&self, words: &[&[u8]]) -> Option<usize> {
         match (self.begin_search, self.find_keys) {
-            (BeginSearch::Index(1), FindKeys::Range { last: 0, .. }) => words >= 2,
-            (BeginSearch::Index(1), FindKeys::Range { last: -1, .. }) => words == 2,
-            _ => false,
+            (BeginSearch::Index(1), FindKeys::Range { last: 0, .. }) if words.len() >= 2 => Some(1),
+            (BeginSearch::Index(1), FindKeys::Range { last: -1, .. }) if words.len() == 2 => Some(1),
+            (BeginSearch::Index(begin), FindKeys::KeyNum { index: 0, first, .. }) => {
+                let (count, key) = (usize::from(begin), usize::from(begin) + usize::from(first));
+                (words.get(count) == Some(&&b"1"[..]) && key < words.len()).then_some(key)
+            }
+            _ => None,
         }
     }
 

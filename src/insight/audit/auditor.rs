@@ -415,7 +415,7 @@ impl Auditor {
         if self.state.clients.len() > met {
             self.data.note_companion(&mut self.state, line);
         }
-        note_work(&mut self.state, line, &self.commands);
+        note_work(&mut self.state, line, kind, &self.commands);
         self.cross_slots.note(&mut self.state, line, used, &self.commands);
     }
 

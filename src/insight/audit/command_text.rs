@@ -3,8 +3,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::journal_line::JournalLine;
-use crate::powers::{shared_line, short_line};
+use smallvec::SmallVec;
+
+use super::journal_line::{JournalLine, LineWords};
+use crate::powers::{ShownLine, shared_line};
 
 /// How many of the commands inside are shown, and how long each may be.
 const MAX_INSIDE: usize = 4;
@@ -18,28 +20,32 @@ pub fn command_text(line: &JournalLine<'_>) -> Arc<str> {
     if !runs_others(name) {
         return shared_line(&line.words);
     }
-    let mut text = match rest.split_first() {
+    let mut text = ShownLine::default();
+    match rest.split_first() {
         Some((script, rest)) if script.len() > MAX_SCRIPT => {
-            let shown = [&script[..MAX_SCRIPT], b"..."].concat();
-            let words: Vec<&[u8]> = [*name, &shown].into_iter().chain(rest.iter().copied()).collect();
-            short_line(&words)
+            let mut shown = SmallVec::<[u8; 32]>::from_slice(&script[..MAX_SCRIPT]);
+            shown.extend_from_slice(b"...");
+            let words: LineWords<'_> = [*name, &shown].into_iter().chain(rest.iter().copied()).collect();
+            text.push_command(&words);
         }
-        _ => short_line(&line.words),
-    };
+        _ => text.push_command(&line.words),
+    }
     let mut number = 0;
     line.each_inside(|words| {
-        let separator = if number == 0 { " (ran " } else { "; " };
         match number.cmp(&MAX_INSIDE) {
-            Ordering::Less => text.extend([separator, &clipped(short_line(words))]),
-            Ordering::Equal => text.push_str("; ..."),
+            Ordering::Less => {
+                text.push(if number == 0 { " (ran " } else { "; " });
+                text.push_clipped(words, MAX_INSIDE_LENGTH);
+            }
+            Ordering::Equal => text.push("; ..."),
             Ordering::Greater => {}
         }
         number += 1;
     });
     if number > 0 {
-        text.push(')');
+        text.push(")");
     }
-    text.into()
+    text.shared()
 }
 
 /// Whether a command is a script or a transaction.
@@ -47,11 +53,4 @@ fn runs_others(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 7] = [b"EVAL", b"EVALSHA", b"EVAL_RO", b"EVALSHA_RO", b"FCALL", b"FCALL_RO", b"EXEC"];
     name.first().is_some_and(|first| b"eEfF".contains(first))
         && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
-}
-
-fn clipped(text: String) -> String {
-    match text.char_indices().nth(MAX_INSIDE_LENGTH) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
 }

@@ -49,7 +49,7 @@ impl DeclaredLocks {
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome != Outcome::Unknown && !line.is_stale;
         let client = state.client_of(line);
         if !runs_others {
-            let ran = Ran { db: line.db, words: line.words.to_vec(), reply: line.reply };
+            let ran = Ran { db: line.db, words: &line.words, reply: line.reply };
             return self.note_commands(state, (line, &client), &[ran], (commands, is_known && !line.reply.is_empty()));
         }
         if line.are_children_unknown {
@@ -60,7 +60,7 @@ impl DeclaredLocks {
             let is_known = is_known && nested.iter().all(|command| !command.is_cut && !command.reply.is_empty());
             let ran: Vec<Ran<'_>> = nested
                 .iter()
-                .map(|command| Ran { db: command.db, words: command.words.to_vec(), reply: command.reply })
+                .map(|command| Ran { db: command.db, words: &command.words, reply: command.reply })
                 .collect();
             self.note_commands(state, (line, &client), &ran, (commands, is_known));
         });

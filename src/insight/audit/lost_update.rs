@@ -341,12 +341,11 @@ impl LostUpdates {
             }
             self.note_use(id, &used, moment, step);
             // The second of two tasks of one connection, whose watch has ended with the EXEC of the first.
-            let watches = watches_of(state, line, step.db, used.key);
-            let is_second_open = self.versions.read_by(id, moment.client).is_some_and(|read| read.before.is_some());
+            let is_second_open = || self.versions.read_by(id, moment.client).is_some_and(|read| read.before.is_some());
             if step.within == Within::Transaction
                 && matches!(used.access, DataAccess::Write { .. })
-                && watches > 1
-                && is_second_open
+                && watches_of(state, line, step.db, used.key) > 1
+                && is_second_open()
             {
                 self.versions.use_read(id, moment.client, ReadUse::Shared);
             }

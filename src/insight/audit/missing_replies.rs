@@ -233,8 +233,8 @@ pub fn replies_in_script(
 /// The keys of a command in the order of its words, and whether it writes.
 pub fn accessed_keys<'a>(commands: &Table, words: &[&'a [u8]]) -> (SmallVec<[&'a [u8]; 4]>, bool) {
     let Some(row) = words.first().and_then(|name| commands.find(name)) else { return (SmallVec::new(), false) };
-    if row.has_one_key(words.len()) {
-        return (SmallVec::from_slice(&words[1..2]), row.has_flag(Flag::Write));
+    if let Some(key) = row.only_key(words) {
+        return (SmallVec::from_slice(&[key]), row.has_flag(Flag::Write));
     }
     let owned: crate::protocol::OwnedWords = words.iter().collect();
     let RequestKeys { keys, writes } = commands.keys(owned.as_words());
@@ -245,10 +245,8 @@ pub fn accessed_keys<'a>(commands: &Table, words: &[&'a [u8]]) -> (SmallVec<[&'a
 
 /// The keys of a command that is about keys at all.
 pub fn keys_of<'a>(commands: &Table, words: &[&'a [u8]]) -> SmallVec<[&'a [u8]; 4]> {
-    if let Some(row) = words.first().and_then(|name| commands.find(name))
-        && row.has_one_key(words.len())
-    {
-        return SmallVec::from_slice(&words[1..2]);
+    if let Some(key) = words.first().and_then(|name| commands.find(name)).and_then(|row| row.only_key(words)) {
+        return SmallVec::from_slice(&[key]);
     }
     let owned: crate::protocol::OwnedWords = words.iter().collect();
     let positions = commands.keys(owned.as_words()).keys;

@@ -13,7 +13,7 @@ use crate::protocol::parse_integer;
 /// A command as it ran.
 pub struct Ran<'a> {
     pub db: u32,
-    pub words: Vec<&'a [u8]>,
+    pub words: &'a [&'a [u8]],
     pub reply: &'a [u8],
 }
 

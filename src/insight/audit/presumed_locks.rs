@@ -162,16 +162,16 @@ impl PresumedLocks {
             return commands.keys(words.as_words()).keys.iter().for_each(|key| self.drop_key(line, line.db, key));
         }
         if !runs_others {
-            let ran = Ran { db: line.db, words: line.words.to_vec(), reply: line.reply };
+            let ran = Ran { db: line.db, words: &line.words, reply: line.reply };
             return self.note_commands(state, line, &[ran], commands, &looks);
         }
         line.with_nested(|nested| {
             if nested.iter().any(|command| command.is_cut || command.reply.is_empty()) {
                 return;
             }
-            let ran: Vec<Ran<'_>> = nested
+            let ran: SmallVec<[Ran<'_>; 4]> = nested
                 .iter()
-                .map(|command| Ran { db: command.db, words: command.words.to_vec(), reply: command.reply })
+                .map(|command| Ran { db: command.db, words: &command.words, reply: command.reply })
                 .collect();
             self.note_commands(state, line, &ran, commands, &looks);
         });
@@ -275,7 +275,7 @@ impl PresumedLocks {
     }
 
     fn may_begin(&self, state: &AuditState, name: &str, key: &[u8], hash: u64, command: &Ran<'_>) -> bool {
-        (takes(name, &command.words, command.reply) || looks_at_places(name, command.reply))
+        (takes(name, command.words, command.reply) || looks_at_places(name, command.reply))
             && !self.dismissed.contains(&hash)
             && self.fruitless < MAX_FRUITLESS
             && !state.scope.is_declared(key)

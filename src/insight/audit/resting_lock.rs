@@ -12,7 +12,7 @@ use super::deadlines::Deadlines;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId};
+use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
@@ -37,8 +37,9 @@ impl TrackedLock {
     pub fn touch(&self) -> usize {
         let Self { lock, links: _, rules } = self;
         let numbers = lock.number ^ lock.times_taken ^ lock.deadline.unwrap_or(0).unsigned_abs();
-        let lists = lock.holds.len() ^ lock.past_holds.len() ^ lock.waiters.len() ^ lock.pending.len();
-        lists ^ lock.used_keys.len() ^ lock.reason_sources.len() ^ rules.touch() ^ usize::try_from(numbers).unwrap_or(0)
+        let lists = lock.holds.len() ^ lock.waiters.len() ^ lock.pending.len() ^ lock.used_keys.len();
+        let oldest = lock.past_holds.front().map_or(0, PastHold::touch);
+        lists ^ oldest ^ lock.reason_sources.len() ^ rules.touch() ^ usize::try_from(numbers).unwrap_or(0)
     }
 }
 

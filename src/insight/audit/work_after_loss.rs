@@ -9,7 +9,7 @@ use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, KeyAccess};
 use super::effect::LockShape;
 use super::guarded_work::{hash_of, hash_on};
-use super::journal_line::JournalLine;
+use super::journal_line::{JournalLine, NestedCommand};
 use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
@@ -22,18 +22,48 @@ use crate::spec::{CommandKind, Table, TransactionCommand};
 
 /// Looks at a command of a client that holds a lock, or has lost one.
 #[inline]
-pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, kind: CommandKind, commands: &Table) {
     if state.clients.is_empty() {
         return;
     }
     if let Some(id) = state.clients.get(&(line.server, line.client)).and_then(|client| client.found_taken().cloned()) {
         note_beside(state, line, &id, commands);
     }
-    if let Some(worker) = worker_of(state, line) {
-        note_accesses(state, line, worker, commands);
+    let client = state.clients.get(&(line.server, line.client));
+    if client.is_some_and(|client| client.is_at_work() || !client.companions().is_empty())
+        && uses_data(state, line, kind, commands)
+        && let Some(worker) = worker_of(state, line)
+    {
+        note_accesses(state, line, worker, kind, commands);
     }
     if state.has_several_servers() {
-        note_parts(state, line, commands);
+        note_parts(state, line, kind, commands);
+    }
+}
+
+/// Whether a line may be about more than locks.
+fn uses_data(state: &AuditState, line: &JournalLine<'_>, kind: CommandKind, commands: &Table) -> bool {
+    let is_about_data = |db: u32, words: &[&[u8]]| {
+        let (keys, _) = accessed_keys(commands, words);
+        keys.into_iter().any(|key| !state.may_be_lock(line.server, db, key))
+    };
+    match kind {
+        // What it was to write is not known if it was refused.
+        CommandKind::Transaction(TransactionCommand::Exec) => true,
+        CommandKind::Script(_) => {
+            let is_inside =
+                |nested: &[NestedCommand<'_>]| nested.iter().any(|command| is_about_data(command.db, &command.words));
+            line.with_nested(is_inside) || is_given_data(state, line, commands)
+        }
+        CommandKind::Transaction(_)
+        | CommandKind::Keys
+        | CommandKind::Blocking
+        | CommandKind::Database
+        | CommandKind::Everything
+        | CommandKind::Connection
+        | CommandKind::Debug
+        | CommandKind::Library
+        | CommandKind::Container => is_about_data(line.db, &line.words),
     }
 }
 
@@ -104,12 +134,17 @@ impl WorkTime {
     }
 }
 
-fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u64), commands: &Table) {
+fn note_accesses(
+    state: &mut AuditState,
+    line: &JournalLine<'_>,
+    worker: (u16, u64),
+    kind: CommandKind,
+    commands: &Table,
+) {
     let Some(time) = WorkTime::of(state, line, worker.0) else { return };
     // What a script writes after it has looked at something, it writes on that condition.
-    let kind = kind_of(line, commands);
-    let is_script = matches!(kind, Some(CommandKind::Script(_)));
-    let is_exec = kind == Some(CommandKind::Transaction(TransactionCommand::Exec));
+    let is_script = matches!(kind, CommandKind::Script(_));
+    let is_exec = kind == CommandKind::Transaction(TransactionCommand::Exec);
     let (mut has_looked, mut has_seen_lock, mut has_written) = (false, false, false);
     let mut note = |db: u32, words: &[&[u8]]| {
         let (keys, writes) = accessed_keys(commands, words);
@@ -154,7 +189,7 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
             }
         }
     };
-    match runs_others(line, commands) {
+    match runs_others(kind) {
         true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
         false => note(line.db, &line.words),
     }
@@ -169,10 +204,6 @@ fn note_accesses(state: &mut AuditState, line: &JournalLine<'_>, worker: (u16, u
 /// Whether a script is given other keys than locks.
 fn is_given_data(state: &AuditState, line: &JournalLine<'_>, commands: &Table) -> bool {
     keys_of(commands, &line.words).into_iter().any(|key| !state.may_be_lock(line.server, line.db, key))
-}
-
-fn kind_of(line: &JournalLine<'_>, commands: &Table) -> Option<CommandKind> {
-    line.words.first().and_then(|name| commands.find(name)).map(|row| row.kind)
 }
 
 /// A client writes a key while it holds others, of which it may show that they are locks.
@@ -205,7 +236,7 @@ fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[
 }
 
 /// A program may write keys while servers have given it the parts of one lock.
-fn note_parts(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
+fn note_parts(state: &mut AuditState, line: &JournalLine<'_>, kind: CommandKind, commands: &Table) {
     let own = (line.server, line.client);
     let Some(client) = state.clients.get(&own) else { return };
     let mut connections: SmallVec<[(u16, u64); 8]> = client.companions().into();
@@ -222,7 +253,7 @@ fn note_parts(state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) 
             }
         }
     };
-    match runs_others(line, commands) {
+    match runs_others(kind) {
         true => line.with_nested(|nested| nested.iter().for_each(|command| note(command.db, &command.words))),
         false => note(line.db, &line.words),
     }
@@ -238,24 +269,8 @@ fn is_watched(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8
 }
 
 /// Whether a command runs others: EXEC, or a script.
-fn runs_others(line: &JournalLine<'_>, commands: &Table) -> bool {
-    kind_of(line, commands).is_some_and(|kind| match kind {
-        CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
-        CommandKind::Transaction(
-            TransactionCommand::Multi
-            | TransactionCommand::Discard
-            | TransactionCommand::Watch
-            | TransactionCommand::Unwatch,
-        )
-        | CommandKind::Keys
-        | CommandKind::Blocking
-        | CommandKind::Database
-        | CommandKind::Everything
-        | CommandKind::Connection
-        | CommandKind::Debug
-        | CommandKind::Library
-        | CommandKind::Container => false,
-    })
+fn runs_others(kind: CommandKind) -> bool {
+    matches!(kind, CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec))
 }
 
 /// The locks that a client has or has lost, with what is over by now ended, unless the server agrees with one of them, or

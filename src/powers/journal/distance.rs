@@ -1,5 +1,6 @@
 //! How similar two commands are.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -34,33 +35,68 @@ pub fn distance(expected: &[&[u8]], words: &[&[u8]]) -> usize {
 
 /// A command on one line, cut off if it is long.
 pub fn short_line(words: &[&[u8]]) -> String {
-    String::from_utf8_lossy(&short_text(words)).into_owned()
+    ShownLine::of(words).text().into_owned()
 }
 
 /// The same, to be shared. The auditor keeps it of each command about a lock.
 pub fn shared_line(words: &[&[u8]]) -> Arc<str> {
-    let line = short_text(words);
-    std::str::from_utf8(&line).map_or_else(|_| String::from_utf8_lossy(&line).into(), Arc::from)
+    ShownLine::of(words).shared()
 }
 
-fn short_text(words: &[&[u8]]) -> SmallVec<[u8; 256]> {
-    let mut line = SmallVec::new();
-    for word in words {
-        if !line.is_empty() {
-            line.push(b' ');
-        }
-        if line.len() >= SHOWN {
-            line.extend_from_slice(b"...");
-            break;
-        }
-        let shown = &word[..word.len().min(SHOWN)];
-        if is_plain(shown) {
-            line.extend_from_slice(shown);
-        } else {
-            line.extend_from_slice(&quote(shown));
+/// Commands on one line, each cut off if it is long.
+#[derive(Default)]
+pub struct ShownLine(SmallVec<[u8; 256]>);
+
+impl ShownLine {
+    pub fn of(words: &[&[u8]]) -> Self {
+        let mut line = Self::default();
+        line.push_command(words);
+        line
+    }
+
+    pub fn push(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a command.
+    pub fn push_command(&mut self, words: &[&[u8]]) {
+        let Self(line) = self;
+        let start = line.len();
+        for word in words {
+            if line.len() > start {
+                line.push(b' ');
+            }
+            if line.len() - start >= SHOWN {
+                line.extend_from_slice(b"...");
+                break;
+            }
+            let shown = &word[..word.len().min(SHOWN)];
+            if is_plain(shown) {
+                line.extend_from_slice(shown);
+            } else {
+                line.extend_from_slice(&quote(shown));
+            }
         }
     }
-    line
+
+    /// Adds a command, at most so many bytes of it.
+    pub fn push_clipped(&mut self, words: &[&[u8]], most: usize) {
+        let end = self.0.len() + most;
+        self.push_command(words);
+        if self.0.len() > end {
+            self.0.truncate(end);
+            self.push("...");
+        }
+    }
+
+    pub fn shared(&self) -> Arc<str> {
+        // Nearly always it is text, which is shown more quickly in this way.
+        std::str::from_utf8(&self.0).map_or_else(|_| self.text().into(), Arc::from)
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
 }
 
 /// Whether a word is shown as it is, without quotes.

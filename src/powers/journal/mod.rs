@@ -27,7 +27,7 @@ use crate::base::sync::MutexExt;
 use crate::protocol::OwnedWords;
 
 pub use command_trace::{CommandTrace, Ending, Staging, Stamp};
-pub use distance::{distance, is_shown_as_it_is, shared_line, short_line};
+pub use distance::{ShownLine, distance, is_shown_as_it_is, shared_line, short_line};
 pub use entry::{Child, EffectOrder, Entry, Event, EventKind, Item, Outcome};
 pub use feed::{CommandFeed, JournalFeed};
 pub use file::{RecordedLines, exported_journal, push_line, read_journal, write_journal};

@@ -63,11 +63,10 @@ impl RuleState {
 
     /// Reads each state, so that its memory is fetched. What it returns means nothing.
     pub fn touch(&self) -> usize {
-        let Self { ownership, lateness, expiry: _, clocks, tokens: _, ending, waiting, renewal, order, failover } =
-            self;
+        let Self { ownership, lateness, expiry: _, clocks, tokens, ending, waiting, renewal, order, failover } = self;
         let first = [ownership.is_initial(), lateness.is_initial(), clocks.is_initial(), ending.is_initial()];
         let second = [waiting.is_initial(), renewal.is_initial(), order.is_initial(), failover.is_initial()];
-        first.into_iter().chain(second).map(usize::from).sum()
+        first.into_iter().chain(second).map(usize::from).sum::<usize>() ^ tokens.touch()
     }
 
     /// Notes that a client is refused while it holds another lock; what `order.rs` is told of a refusal that is postponed.

@@ -183,12 +183,13 @@ fn in_second_step(context: &mut RuleContext<'_>, state: &mut ExpiryState, hold: 
 
 /// A hold without an expiry ends. `is_closed` says that its connection ended, so that the lock stays.
 fn endless(context: &mut RuleContext<'_>, state: &mut ExpiryState, at: usize, is_closed: bool) {
-    let Some(hold) = context.lock.holds.get(at).cloned() else { return };
+    let Some(hold) = context.lock.holds.get(at) else { return };
     // A lock that another client deleted does not stay.
     if hold.status != HoldStatus::Held {
         return;
     }
     let Some(known) = state.endless.iter().position(|seq| *seq == hold.acquired.seq) else { return };
+    let hold = hold.clone();
     state.endless.remove(known);
     let severity = is_claim(context).then_some(Severity::Note);
     let (actor, key) = (hold.client.display_name(), quoted(context.lock));

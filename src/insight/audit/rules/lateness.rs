@@ -119,9 +119,8 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     // The most time that may have been left.
     let source = &context.source;
     let earliest = source.at - (source.real - source.earliest);
-    let (now, actor) = (earliest.div_euclid(1000), hold.client.display_name());
+    let now = earliest.div_euclid(1000);
     let (span, deadline) = (granted_ttl(hold), hold.deadline);
-    let renewed = if is_renewed(hold) { format!("{RENEWED} before") } else { String::new() };
     state.releases += 1;
     let (Some(span), Some(deadline)) = (span, deadline) else { return };
     let left = deadline.saturating_sub(now);
@@ -130,6 +129,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
     }
     state.close += 1;
     if state.shown.len() < 3 {
+        let renewed = if is_renewed(hold) { format!("{RENEWED} before") } else { String::new() };
         let what = format!("released it with {left} of {span} ms left{renewed}");
         state.shown.push(context.now(what));
     }
@@ -138,6 +138,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut LatenessState, hold: usiz
         return;
     }
     let (close, releases, evidence) = (state.close, state.releases, state.shown.clone());
+    let actor = hold.client.display_name();
     let sentence = format!(
         "{} was released with less than a tenth of its time left in {close} of {releases} times, this time by {actor}: a little \
          slower, and it is lost in the middle of the work",

@@ -130,7 +130,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
     }
     match *event {
         LockEvent::Acquired { .. } => {
-            let Some(hold) = context.lock.holds.last().filter(|hold| is_of_attempt(&hold.token)) else { return };
+            let Some(hold) = context.lock.holds.last() else { return };
             let token = hold.token.clone();
             let lives = hold.deadline.map(|deadline| deadline - context.source.at.div_euclid(1000));
             asked(context, state, &token, Some(lives));

@@ -51,16 +51,14 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
         return binary_bits(token);
     }
-    if is_time(token, at, real) && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+    if token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && is_time(token, at, real) {
         return 0.0;
     }
     if is_fraction(token) || is_repetitive(token) {
         return 0.0;
     }
-    let digits: SmallVec<[u8; 64]> = token.iter().copied().filter(|byte| !matches!(byte, b'-' | b'{' | b'}')).collect();
-    let is_number = digits.len() < 32 && digits.iter().all(u8::is_ascii_digit);
-    if digits.len() >= 16 && digits.iter().all(u8::is_ascii_hexdigit) && !is_number {
-        return if is_sequence(&digits) { 0.0 } else { length(digits.len()) * 4.0 };
+    if let Some(bits) = hexadecimal_bits(token) {
+        return bits;
     }
     let is_separator = |byte: &u8| !byte.is_ascii_alphanumeric();
     let parts = || token.split(is_separator).map(|part| (part, part_of(part, at, real)));
@@ -81,6 +79,18 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     let each = alphabet_bits(token);
     let of_part = |part: &[u8]| if is_time(part, at, real) { 0.0 } else { length(part.len()) * each };
     token.split(is_separator).map(of_part).sum()
+}
+
+/// How many random bits a number in hexadecimal digits or a UUID may have; `None` for any other token.
+fn hexadecimal_bits(token: &[u8]) -> Option<f64> {
+    let is_left_out = |byte: &u8| matches!(byte, b'-' | b'{' | b'}');
+    if !token.iter().all(|byte| byte.is_ascii_hexdigit() || is_left_out(byte)) {
+        return None;
+    }
+    let digits: SmallVec<[u8; 64]> = token.iter().copied().filter(|byte| !is_left_out(byte)).collect();
+    let is_number = digits.len() < 32 && digits.iter().all(u8::is_ascii_digit);
+    let is_it = digits.len() >= 16 && !is_number;
+    is_it.then(|| if is_sequence(&digits) { 0.0 } else { length(digits.len()) * 4.0 })
 }
 
 /// Whether two tokens are numbers of one row: the next one can be told.
@@ -149,17 +159,23 @@ fn is_sequence(digits: &[u8]) -> bool {
         b'A'..=b'F' => digit - b'A' + 10,
         _ => NONE,
     };
-    let mut last = digits.first().map_or(NONE, |digit| value(*digit));
-    let mut going_on = 0;
-    for digit in digits.iter().skip(1) {
-        let next = value(*digit);
-        going_on += usize::from(last != NONE && next != NONE && (next == last || next == last + 1));
-        last = next;
-    }
     let pairs = digits.len().saturating_sub(1);
     // Of 32 random digits 22 never do so; of fewer digits nearly all must.
     let enough = if digits.len() >= 32 { pairs * 22 / 31 } else { pairs * 4 / 5 };
-    digits.len() >= SHORTEST_RANDOM && going_on >= enough
+    let mut last = digits.first().map_or(NONE, |digit| value(*digit));
+    // A random token is through after some of its digits.
+    let mut breaks_left = pairs - enough;
+    for digit in digits.iter().skip(1) {
+        let next = value(*digit);
+        if last == NONE || next == NONE || (next != last && next != last + 1) {
+            if breaks_left == 0 {
+                return false;
+            }
+            breaks_left -= 1;
+        }
+        last = next;
+    }
+    digits.len() >= SHORTEST_RANDOM
 }
 
 fn part_of(part: &[u8], at: i64, real: i64) -> Part {

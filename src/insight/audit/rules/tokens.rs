@@ -53,6 +53,11 @@ impl TokensState {
         }
     }
 
+    /// Reads the tokens, so that their memory is fetched. What it returns means nothing.
+    pub fn touch(&self) -> usize {
+        self.used.iter().map(|used| used.token.first().map_or(0, |byte| usize::from(*byte))).sum()
+    }
+
     pub fn of_resting(has_token: bool, hold: &Hold) -> Self {
         let (client, first) = (hold.client.clone(), Arc::clone(&hold.acquired));
         let used = Used { token: hold.token.clone(), client, first, other: None, times: 1 };

@@ -10,7 +10,7 @@ use super::wording::{key_text, spelled};
 use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::Code;
 use crate::insight::audit::finding::{Evidence, JournalRef};
-use crate::insight::audit::lock::{Hold, HoldStatus, push_exact};
+use crate::insight::audit::lock::{HoldStatus, push_exact};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 
@@ -360,9 +360,10 @@ fn refused_by_own(context: &mut RuleContext<'_>, state: &mut WaitingState, value
 
 /// A hold ends whose holder waited for its own lock all the time.
 fn deadlocked(context: &mut RuleContext<'_>, state: &mut WaitingState, hold: usize, until: &str) {
-    let hold: Hold = context.lock.holds[hold].clone();
+    let hold = &context.lock.holds[hold];
     let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN && hold.status == HoldStatus::Held;
     let Some(own) = state.own.take().filter(|own| is_its(own)) else { return };
+    let hold = hold.clone();
     let key = key_text(context.lock);
     let client = hold.client.display_name();
     let times = own.times;
