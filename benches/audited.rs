@@ -163,11 +163,11 @@ fn compare_memory() -> Outcome<()> {
                 converse(&mut clients[0], &filler, PER_TRIP)?;
             }
             let before = server.process.resident()?;
-            for client in &mut clients {
+            for (number, client) in (0..).zip(&mut clients) {
                 for first in (0..MANY).step_by(PER_TRIP) {
                     let mut bytes = Vec::new();
                     for lock in first..first + PER_TRIP as u64 {
-                        let (key, token) = (format!("lock:{lock}"), token(lock));
+                        let (key, token) = (format!("lock:{lock}"), token(number * MANY + lock));
                         bytes.extend(request(&[b"SET", key.as_bytes(), token.as_bytes(), b"NX", b"PX", b"3600000"]));
                     }
                     converse(client, &bytes, PER_TRIP)?;

@@ -276,9 +276,9 @@ impl LockTable {
     /// About how many bytes the locks take.
     pub fn memory(&self) -> usize {
         /// A lock that somebody holds, and one of the last that something happened to.
-        const RESTING: usize = 400;
+        const RESTING: usize = 500;
         const AWAKE: usize = 2800;
-        const POSTPONED: usize = 128;
+        const POSTPONED: usize = 200;
         let awake = self.awake.len().min(self.count);
         (self.count - awake) * RESTING + awake * AWAKE + self.postponed * POSTPONED
     }
