@@ -56,6 +56,78 @@ fn a_counter_that_was_free_a_step_before_lets_two_in() {
 }
 
 #[test]
+fn who_finds_a_place_free_adds_itself_and_ignores_the_reply_is_told_of_whoever_goes_first() {
+    for (look, add, give_back) in [
+        ("SISMEMBER busy acme", "SADD busy acme", "SREM busy acme"),
+        ("HEXISTS busy acme", "HSETNX busy acme 1", "HDEL busy acme"),
+    ] {
+        error(
+            Code::CheckedThenTaken,
+            &format!(
+                "
+                locks busy
+                B: {look}
+                A: {look}
+                A: {add}
+                B: {add}
+                A: SET rows 30
+                B: SET rows 12
+                A: {give_back}
+                B: {give_back}
+                "
+            ),
+        );
+        // It reads while the other one has it, and writes when that one has gone.
+        error(
+            Code::CheckedThenTaken,
+            &format!(
+                "
+                locks busy
+                B: {look}
+                A: {look}
+                A: {add}
+                B: {add}
+                B: GET rows
+                A: SET rows 30
+                A: {give_back}
+                B: SET rows 12
+                B: {give_back}
+                "
+            ),
+        );
+        // Who was told that another one has it counts that, and comes again later.
+        no_error(&format!(
+            "
+            locks busy
+            B: {look}
+            A: {look}
+            A: {add}
+            B: {add}
+            B: INCR skipped
+            A: SET rows 30
+            A: {give_back}
+            B: {add}
+            B: SET rows 12
+            B: {give_back}
+            "
+        ));
+        // Whoever tidies up whatever has happened, and has not worked.
+        no_error(&format!(
+            "
+            locks busy
+            B: {look}
+            A: {look}
+            A: {add}
+            B: {add}
+            A: SET rows 30
+            A: {give_back}
+            B: {give_back}
+            "
+        ));
+    }
+}
+
+#[test]
 fn a_key_that_was_free_a_step_before_is_set_by_two() {
     for look in ["GET", "EXISTS"] {
         for value in ["{a}", "1"] {

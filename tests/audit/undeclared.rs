@@ -243,6 +243,24 @@ fn counters_gauges_and_limiters_are_no_locks() {
         A: INCR served
         B: INCR served
         ",
+        // Meters that are read out and begin anew.
+        "
+        A: INCRBY meter:a 1
+        C: GETDEL meter:a
+        A: GET meter:a
+        B: INCRBY meter:a 1
+        B: GET meter:a
+        A: INCRBY meter:b 2
+        B: INCRBY meter:b 2
+        A: INCRBY meter:a 2
+        A: GET meter:a
+        A: INCRBY meter:b 3
+        B: INCRBY meter:b 2
+        A: INCRBY meter:a 1
+        C: DEL meter:a
+        A: INCRBY meter:a 1
+        B: INCRBY meter:b 2
+        ",
         "
         A: INCR invoice:number
         A: SET invoice:1 a

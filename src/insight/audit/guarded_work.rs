@@ -171,7 +171,7 @@ impl GuardedWork {
         self.pairs().any(|(one, other)| {
             let is_late = |written: &Written| written.last > other.from && other.writes(written.key);
             let are_over = match by_mistake {
-                true => !one.is_open() || !other.is_open(),
+                true => one.is_given_back || other.is_given_back,
                 false => !one.is_open() && !other.is_open(),
             };
             one.overlaps(other) && are_over && one.written.iter().any(is_late)

@@ -88,6 +88,8 @@ struct Refusal {
     looked: Option<JournalRef>,
     /// Who had it, while the client used other keys all the same.
     beside: Option<(ClientIdentity, JournalRef)>,
+    /// The command with which it wrote another key all the same.
+    worked: Option<JournalRef>,
 }
 
 /// What a client did wrong.
@@ -255,7 +257,9 @@ impl Occupancy {
             return;
         }
         act.moves.push(Move::Refused { place: place.into() });
-        self.note_refusal(act, place, 0, None);
+        let came = self.present().find(|other| *other.place == *place).map(|other| other.taken.place);
+        let looked = self.found_free(act, place).filter(|looked| came.is_some_and(|came| came > looked.place));
+        self.note_refusal(act, place, 0, looked);
     }
 
     fn note_refusal(&mut self, act: &Act<'_>, place: &[u8], count: i64, looked: Option<JournalRef>) {
@@ -263,7 +267,10 @@ impl Occupancy {
         let before: i64 = self.refusals.iter().filter(|refusal| is_its(refusal)).map(|refusal| refusal.count).sum();
         self.refusals.retain(|refusal| !is_its(refusal));
         let (client, source, count) = (act.client.clone(), act.source.clone(), count + before);
-        remember(&mut self.refusals, Refusal { client, place: place.into(), source, count, looked, beside: None });
+        remember(
+            &mut self.refusals,
+            Refusal { client, place: place.into(), source, count, looked, beside: None, worked: None },
+        );
     }
 
     /// A client sets a place whether it is free or not.
@@ -306,7 +313,8 @@ impl Occupancy {
             Some(own) if own.gone.is_none() => {}
             Some(own) if !was_there => self.come_back(act, &own),
             own if was_there => self.remove_other(act, place, (own.as_ref(), seen)),
-            _ => {}
+            Some(_) => {}
+            None => self.report_unheard_refusal(act, place),
         }
         if self.present().next().is_none() {
             self.deadline = None;
@@ -326,6 +334,30 @@ impl Occupancy {
             act.source.shows("still believed to have it"),
         ];
         act.report(Code::BlindDelete, sentence, evidence);
+    }
+
+    /// A client that had found a place free has added itself, was told that another one had come in between, and worked all
+    /// the same. It gives the place back now, which the other one has done already: it believed to be in.
+    fn report_unheard_refusal(&mut self, act: &mut Act<'_>, place: &[u8]) {
+        let is_its = |refusal: &Refusal| act.is_mine(&refusal.client) && *refusal.place == *place;
+        let Some(at) = self.refusals.iter().position(is_its) else { return };
+        let Some(Refusal { source, looked: Some(looked), beside: Some((other, taken)), worked: Some(worked), .. }) =
+            self.refusals.remove(at)
+        else {
+            return;
+        };
+        let sentence = format!(
+            "found {{key}} free and came in in a second step, when {} had come in between: it worked all the same",
+            other.display_name()
+        );
+        let evidence = vec![
+            looked.shows("found it free"),
+            taken.shows("took it"),
+            source.shows("wanted it, too, and was told that it was taken"),
+            worked.shows("worked all the same"),
+            act.source.shows("gave it back as if it had had it"),
+        ];
+        act.report(Code::CheckedThenTaken, sentence, evidence);
     }
 
     /// A client gives back what another one has. `own` is what it had itself, and lost; `seen` is the command that had shown it
@@ -439,6 +471,17 @@ impl Occupancy {
 
     /// A client that was told that others are there before it uses another key: it works all the same, if it writes.
     pub fn work(&mut self, act: &mut Act<'_>, key: &[u8], writes: bool) {
+        let present = &self.occupants;
+        let has_looked = |refusal: &&mut Refusal| act.is_mine(&refusal.client) && refusal.has_only_looked();
+        for refusal in self.refusals.iter_mut().filter(has_looked) {
+            let is_rival = |other: &&Occupant| other.gone.is_none() && other.is_rival(refusal, act.client);
+            if refusal.beside.is_none() {
+                refusal.beside = present.iter().find(is_rival).map(|other| (other.client.clone(), other.taken.clone()));
+            }
+            if writes && refusal.beside.is_some() {
+                refusal.worked = Some(act.source.clone());
+            }
+        }
         let is_its = |refusal: &&mut Refusal| act.is_mine(&refusal.client) && refusal.count > 0;
         let Some(refusal) = self.refusals.iter_mut().find(is_its) else { return };
         let Some(looked) = refusal.looked.clone() else {
@@ -595,7 +638,21 @@ impl Occupancy {
 
     /// Whether the client was told that others are there before it, and has not gone yet.
     pub fn may_work(&self, client: &ClientIdentity) -> bool {
-        self.refusals.iter().any(|refusal| refusal.count > 0 && refusal.client.is_same_connection(client))
+        let may = |refusal: &Refusal| refusal.count > 0 || refusal.has_only_looked();
+        self.refusals.iter().any(|refusal| may(refusal) && refusal.client.is_same_connection(client))
+    }
+}
+
+impl Refusal {
+    /// The client had found its place free, has counted nothing up, and has not worked yet.
+    fn has_only_looked(&self) -> bool {
+        self.count == 0 && self.looked.is_some() && self.worked.is_none()
+    }
+}
+
+impl Occupant {
+    fn is_rival(&self, refusal: &Refusal, client: &ClientIdentity) -> bool {
+        self.place == refusal.place && self.client.same_program(client) != SameProgram::Yes
     }
 }
 
