@@ -8,7 +8,7 @@ use redouble::internals::{Event, EventKind, Item, Lock, Scope, audit, auditor, c
 use redouble::{Code, Finding, Profile, Server};
 
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{address, behind, is_upstream, profile as profile_of, spawn, start, wait_until};
+use crate::support::{address, behind, is_upstream, profile as profile_of, start, wait_until};
 
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 const EXTEND: &str =
@@ -79,6 +79,7 @@ pub fn play(story: &str) -> Played {
         };
     let mut stage = Stage {
         profile,
+        locks: locks.clone(),
         servers: Vec::new(),
         clients: BTreeMap::new(),
         sent: Vec::new(),
@@ -90,12 +91,30 @@ pub fn play(story: &str) -> Played {
     for line in lines {
         stage.line(line);
     }
+    if let ([server], 0, false) = (stage.servers.as_slice(), stage.failovers, is_upstream()) {
+        assert_live_is_the_same(story, server, &locks);
+    }
     let mut journals: Vec<_> = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
     journals.iter_mut().for_each(|(_, items)| aged(items, &stage.ages));
     if stage.failovers > 0 {
         failed_over(&mut journals[0].1);
     }
     Played { locks, journals: paced(journals, &stage.paces), sent: stage.sent }
+}
+
+/// The auditor of a server that runs, which goes by the headers of most lines, finds what that of its saved journal finds.
+fn assert_live_is_the_same(story: &str, server: &Server, locks: &[Vec<u8>]) {
+    let scope = Scope { locks: locks.to_vec(), ..Scope::default() };
+    let saved = audit(vec![(1, journal_of(server))], auditor(scope, command_table()));
+    let live = server.audit().findings_at_end();
+    let told = |findings: &[Arc<Finding>]| {
+        let told = |finding: &Arc<Finding>| {
+            let evidence: Vec<u64> = finding.evidence.iter().map(|shown| shown.source.seq).collect();
+            format!("{} {} {} {evidence:?}", finding.severity.name(), finding.code.name(), finding.sentence)
+        };
+        findings.iter().map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&live), told(saved.findings()), "live and saved, of\n{story}");
 }
 
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the
@@ -132,6 +151,8 @@ fn paced(journals: Vec<(u16, Vec<Item>)>, paces: &[(i64, i64)]) -> Vec<(u16, Vec
 
 struct Stage {
     profile: Option<Profile>,
+    /// The keys that the story declares to be locks.
+    locks: Vec<Vec<u8>>,
     servers: Vec<Server>,
     clients: BTreeMap<(String, usize), Wire>,
     sent: Vec<(String, u16, u64)>,
@@ -179,10 +200,11 @@ impl JournalOn for Server {
 
 impl Stage {
     fn add_server(&mut self, replicas: usize) {
+        let builder = self.locks.iter().fold(Server::builder(), |builder, keys| builder.locks(keys.clone()));
         let server = match (self.profile, replicas) {
-            (Some(profile), _) => start(Server::builder().compat(profile)),
-            (None, 0) => spawn(),
-            (None, replicas) => start(Server::builder().replicas(replicas)),
+            (Some(profile), _) => start(builder.compat(profile)),
+            (None, 0) => start(builder),
+            (None, replicas) => start(builder.replicas(replicas)),
         };
         let replicas = if replicas > 0 { server.replicas() } else { Vec::new() };
         for server in std::iter::once(server).chain(replicas) {

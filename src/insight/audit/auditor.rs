@@ -276,7 +276,7 @@ impl Auditor {
             if self.state.scope.is_declared(header.second) || self.presumed.concerns(server, header, row) {
                 return false;
             }
-            if self.claims.concerns(server, header, row) {
+            if self.claims.concerns(server, header, row) || self.declared.awaits(server, header.client) {
                 return false;
             }
             let (db, key) = (header.db, header.second);

@@ -641,6 +641,17 @@ impl Occupancy {
         let may = |refusal: &Refusal| refusal.count > 0 || refusal.has_only_looked();
         self.refusals.iter().any(|refusal| may(refusal) && refusal.client.is_same_connection(client))
     }
+
+    /// Whether it matters what a client does next, whatever that is.
+    pub fn awaits(&self, client: &ClientIdentity) -> bool {
+        self.may_work(client) || self.hasty.iter().any(|mistake| mistake.client.is_same_connection(client))
+    }
+
+    /// Whether nothing is known that matters to what comes.
+    pub fn is_unknown(&self) -> bool {
+        let is_empty = self.occupants.is_empty() && self.looks.is_empty() && self.refusals.is_empty();
+        is_empty && self.hasty.is_empty() && self.extra.is_empty() && self.full_from.is_none() && !self.is_shared
+    }
 }
 
 impl Refusal {
