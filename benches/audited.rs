@@ -27,8 +27,12 @@ const MANY: u64 = 100_000;
 const FEW: u64 = 100;
 
 /// How the servers differ: what each is told, and what it is measured beside.
-const SERVERS: [(&str, &[&str]); 3] =
-    [("neither", &[]), ("--journal yes", &["--journal", "yes"]), ("--audit yes", &["--audit", "yes"])];
+const SERVERS: [(&str, &[&str]); 4] = [
+    ("neither", &[]),
+    ("--journal yes", &["--journal", "yes"]),
+    ("--audit yes", &["--audit", "yes"]),
+    ("--locks lock*", &["--audit", "yes", "--locks", "lock*"]),
+];
 
 /// The release script of lock libraries.
 const RELEASE: &str =
@@ -104,7 +108,8 @@ const LOADS: &[Load] = &[
 fn main() -> Outcome<()> {
     let rounds = rounds(5);
     println!("{PER_TRIP} requests per trip, {CLIENTS} connections: server CPU µs/request");
-    println!("    {:50} {:>9} {:>15} {:>15} {:>8}", "", SERVERS[0].0, SERVERS[1].0, SERVERS[2].0, "at most");
+    let [neither, journal, audit, declared] = SERVERS.map(|(title, _)| title);
+    println!("    {:50} {neither:>9} {journal:>15} {audit:>15} {declared:>15} {:>8}", "", "at most");
     for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
         let mut seen = [const { Vec::new() }; SERVERS.len()];
         for _ in 0..rounds {
@@ -112,12 +117,13 @@ fn main() -> Outcome<()> {
                 seen.push(Server::start(settings)?.take(load)?);
             }
         }
-        let [plain, journal, audit] = seen.map(median);
+        let [plain, journal, audit, declared] = seen.map(median);
         println!(
-            "    {:50} {plain:9.2} {journal:9.2} {:5.2} {audit:9.2} {:5.2} {:8.1}",
+            "    {:50} {plain:9.2} {journal:9.2} {:5.2} {audit:9.2} {:5.2} {declared:9.2} {:5.2} {:8.1}",
             load.title,
             journal / plain,
             audit / plain,
+            declared / plain,
             load.limit
         );
     }
@@ -175,7 +181,7 @@ fn compare_memory() -> Outcome<()> {
             }
             seen.push((server.process.resident()? - before) / MANY as f64);
         }
-        println!("    {title:50} {:9.0} {:15.0} {:15.0}", seen[0], seen[1], seen[2]);
+        println!("    {title:50} {:9.0} {:15.0} {:15.0} {:15.0}", seen[0], seen[1], seen[2], seen[3]);
     }
     Ok(())
 }

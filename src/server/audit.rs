@@ -1,6 +1,8 @@
 //! The lock auditor from Rust: the interface to REDOUBLE AUDIT and REDOUBLE LOCKS.
 
 use std::sync::Arc;
+#[cfg(feature = "internals")]
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -10,12 +12,16 @@ use super::journal::JournalGuard;
 use super::timeout::{Timeout, USUAL_TIMEOUT, block_within, with_runtime_hint};
 use super::world::{World, refused};
 use crate::base::error::Error;
+#[cfg(feature = "internals")]
+use crate::clients::instance::Instance;
 use crate::commands::so_many_found;
 #[cfg(feature = "internals")]
 use crate::commands::table_of_every_profile;
 use crate::insight::audit::{
     Allowance, AuditFailure, Code, Finding, FindingQuery, KnownLock, LiveAudit, LockExplanation, Severity,
 };
+#[cfg(feature = "internals")]
+use crate::insight::audit::{AuditedServer, Scope};
 #[cfg(feature = "internals")]
 use crate::powers::Item;
 #[cfg(feature = "internals")]
@@ -74,6 +80,18 @@ impl Servers {
 #[cfg(feature = "internals")]
 pub fn journal_of(world: &World) -> Vec<Item> {
     world.engine().instance.control.journal.items()
+}
+
+/// What an auditor of running worlds finds in their journals so far if they ended here, for this repository's own tests.
+#[cfg(feature = "internals")]
+pub fn live_findings(worlds: &[&World], scope: Scope) -> Vec<Arc<Finding>> {
+    let audit = LiveAudit::new(table_of_every_profile(), scope, false);
+    for (number, world) in (1..).zip(worlds) {
+        let audited: Weak<dyn AuditedServer> = Arc::<Instance>::downgrade(&world.engine().instance);
+        audit.join(number, audited);
+    }
+    audit.turn_on();
+    audit.findings_at_end()
 }
 
 /// The clock of a world in microseconds, for this repository's own tests.

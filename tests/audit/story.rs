@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use redouble::internals::{Event, EventKind, Item, Lock, Scope, audit, auditor, command_table, journal_of, now_of};
-use redouble::{Code, Finding, Profile, Server};
+use redouble::internals::{
+    Event, EventKind, Item, Lock, Scope, audit, auditor, command_table, journal_of, live_findings, now_of,
+};
+use redouble::{Code, Finding, Profile, Server, World};
 
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, behind, is_upstream, profile as profile_of, start, wait_until};
@@ -91,8 +93,9 @@ pub fn play(story: &str) -> Played {
     for line in lines {
         stage.line(line);
     }
-    if let ([server], 0, false) = (stage.servers.as_slice(), stage.failovers, is_upstream()) {
-        assert_live_is_the_same(story, server, &locks);
+    if stage.failovers == 0 && !is_upstream() {
+        assert_live_is_the_same(story, &stage.servers, &locks);
+        assert_live_is_the_same(story, &stage.servers, &[b"*".to_vec()]);
     }
     let mut journals: Vec<_> = (1..).zip(stage.servers.iter().map(|server| journal_of(server))).collect();
     journals.iter_mut().for_each(|(_, items)| aged(items, &stage.ages));
@@ -102,19 +105,22 @@ pub fn play(story: &str) -> Played {
     Played { locks, journals: paced(journals, &stage.paces), sent: stage.sent }
 }
 
-/// The auditor of a server that runs, which goes by the headers of most lines, finds what that of its saved journal finds.
-fn assert_live_is_the_same(story: &str, server: &Server, locks: &[Vec<u8>]) {
-    let scope = Scope { locks: locks.to_vec(), ..Scope::default() };
-    let saved = audit(vec![(1, journal_of(server))], auditor(scope, command_table()));
-    let live = server.audit().findings_at_end();
+/// The auditor of servers that run, which goes by the headers of most lines, finds what that of their saved journals finds.
+fn assert_live_is_the_same(story: &str, servers: &[Server], locks: &[Vec<u8>]) {
+    let scope = || Scope { locks: locks.to_vec(), ..Scope::default() };
+    let journals = (1..).zip(servers).map(|(number, server)| (number, journal_of(server))).collect();
+    let saved = audit(journals, auditor(scope(), command_table()));
+    let running: Vec<&World> = servers.iter().map(|server| &**server).collect();
+    let live = live_findings(&running, scope());
     let told = |findings: &[Arc<Finding>]| {
         let told = |finding: &Arc<Finding>| {
-            let evidence: Vec<u64> = finding.evidence.iter().map(|shown| shown.source.seq).collect();
+            let evidence: Vec<_> =
+                finding.evidence.iter().map(|shown| (shown.source.server, shown.source.seq)).collect();
             format!("{} {} {} {evidence:?}", finding.severity.name(), finding.code.name(), finding.sentence)
         };
         findings.iter().map(told).collect::<Vec<_>>()
     };
-    assert_eq!(told(&live), told(saved.findings()), "live and saved, of\n{story}");
+    assert_eq!(told(&live), told(saved.findings()), "live and saved, with {} declared locks, of\n{story}", locks.len());
 }
 
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the

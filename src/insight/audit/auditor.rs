@@ -57,7 +57,7 @@ pub struct Auditor {
     /// What a Cluster would refuse.
     cross_slots: CrossSlots,
     /// The locks that are no strings.
-    declared: DeclaredLocks,
+    pub(super) declared: DeclaredLocks,
     /// The keys that are no strings and may be locks.
     pub(super) presumed: PresumedLocks,
     /// Who removed which members.
@@ -268,7 +268,7 @@ impl Auditor {
             let is_about_key = match (row.kind, row.lock_effect) {
                 (CommandKind::Transaction(_) | CommandKind::Script(_), _) => return false,
                 (_, LockEffect::None) => false,
-                (_, LockEffect::SetByOptions) if header.words == 3 && self.state.scope.locks.is_empty() => true,
+                (_, LockEffect::SetByOptions) if header.words == 3 => true,
                 (_, LockEffect::Get | LockEffect::GetRange | LockEffect::OtherWrite) if header.words <= 4 => true,
                 (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
                 _ => return false,

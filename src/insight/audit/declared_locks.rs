@@ -48,6 +48,11 @@ impl DeclaredLocks {
         !self.guests.is_empty() && self.guests.get(&(server, client)).is_some_and(|guest| !guest.awaiting.is_empty())
     }
 
+    /// Whether something is known of a key.
+    pub fn knows(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        !self.locks.is_empty() && self.locks.contains_key(&LockId { server, db, key: key.into() })
+    }
+
     /// Looks at a line of the journal.
     pub fn note(&mut self, state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
         if state.scope.locks.is_empty() {

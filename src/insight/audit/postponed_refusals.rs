@@ -77,6 +77,8 @@ impl Auditor {
             || self.state.clients.get(&(server, by.id)).is_some_and(|client| client.found_taken().is_some())
             || self.presumed.concerns(server, header, row)
             || self.claims.concerns(server, header, row)
+            || self.declared.awaits(server, header.client)
+            || self.declared.knows(server, header.db, header.second)
         {
             return false;
         }
@@ -121,7 +123,6 @@ impl AuditState {
     fn is_plain(&self) -> bool {
         !self.has_several_servers()
             && self.carried.is_empty()
-            && self.scope.locks.is_empty()
             && self.timeline.is_none()
             && self.global.replacements().is_empty()
             && self.collector.are_whole()
