@@ -3,10 +3,12 @@
 mod numbers;
 
 use std::hash::{BuildHasher, Hasher};
+use std::hint::black_box;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::store::fetch;
 use numbers::Numbers;
 
 /// Arbitrary and fixed: every process computes the same hashes.
@@ -143,6 +145,20 @@ impl<T: Keyed> Indexed<T> {
         }
         let place = self.places.find(hash_of(key), |&place| self.order[place as usize].key() == key)?;
         Some(*place as usize)
+    }
+
+    /// Prefetches items by their places.
+    pub fn fetch_items(&self, places: impl Iterator<Item = usize>) {
+        places.filter_map(|place| self.order.get(place)).for_each(|item| fetch((&raw const *item).cast()));
+    }
+
+    /// Loads the part of the table that a removal of these items will read. The look-ups do not depend on each other, so the
+    /// processor waits for all of them at once. Their items are prefetched before.
+    pub fn load_places(&self, places: impl Iterator<Item = usize>) {
+        for place in places {
+            let Some(item) = self.order.get(place) else { continue };
+            black_box(self.places.find(hash_of(item.key()), |&at| at as usize == place));
+        }
     }
 
     /// Appends an item with a new key.

@@ -106,7 +106,7 @@ impl Store {
 
 /// Asks the processor to load a cache line. A hint: it reads nothing, and any address will do.
 #[inline]
-fn fetch(address: *const u8) {
+pub(super) fn fetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults and changes nothing a program can see, whatever the address.
     unsafe {

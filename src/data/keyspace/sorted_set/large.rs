@@ -79,10 +79,15 @@ struct Tree {
     members: Indexed<Item>,
     holes: Vec<u32>,
     order: RankTree,
+    /// How many of the next members at an end are loaded already.
+    loaded: u8,
 }
 
 /// Up to this many holes are never compacted.
 const FEW_HOLES: usize = 64;
+
+/// How many members at an end are loaded at once, when one of them is taken.
+const AHEAD: u8 = 8;
 
 impl Large {
     /// An empty set; `packed` selects the listpack encoding.
@@ -251,6 +256,7 @@ impl Large {
                 removed
             }
             Storage::Many(many) => {
+                many.load_from(rank);
                 let row = many.order.remove(rank);
                 many.leave(row.place as usize)
             }
@@ -360,7 +366,7 @@ impl ExactSizeIterator for Members<'_> {}
 
 impl Tree {
     fn of(sorted: Vec<Item>) -> Self {
-        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new() };
+        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new(), loaded: 0 };
         for scored in sorted {
             let row = Row { score: scored.score, place: many.members.len() as u32 };
             many.members.push(scored);
@@ -418,6 +424,26 @@ impl Tree {
         order.insert(Row { score: scored.score, place: place as u32 }, |row| {
             row.score < scored.score || (row.score == scored.score && member_of(row) < scored.member())
         });
+    }
+
+    /// Loads what taking the member of this rank and the next ones will read, if it is at an end: in a queue, or a timer, it is
+    /// taken first that was added long ago, so nothing of it is in the cache.
+    fn load_from(&mut self, rank: usize) {
+        let backwards = rank != 0;
+        if backwards && rank + 1 != self.len() {
+            return;
+        }
+        self.loaded = match self.loaded.checked_sub(1) {
+            Some(left) => left,
+            None => {
+                let ahead = usize::from(AHEAD);
+                let rows = self.order.rows(rank, self.len().min(2 * ahead), backwards);
+                let places = rows.map(|row| row.place as usize);
+                self.members.fetch_items(places.clone());
+                self.members.load_places(places.take(ahead));
+                AHEAD - 1
+            }
+        };
     }
 
     /// Removes the member at an index, whose row is removed already.
