@@ -14,9 +14,14 @@ STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
   (*-linux-gnu) if [ -e "$$(cc -print-file-name=libc.a)" ]; then echo '-C target-feature=+crt-static'; \
     else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
 
+# The functions of an empty server stand together, so that it maps few pages of its file (docs/decisions/0033-link-order.md).
+# LINK_ORDER= leaves that out, for a linker without linker scripts, as mold.
+LINK_ORDER = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
+  (*-linux-gnu) echo '-C link-arg=-Wl,-T,packages/link_order.ld';; esac)
+
 .DEFAULT_GOAL := help
-.PHONY: help run build test packages test-packages locks clients deployments programs redis-suite lint bench soak docs \
-  redis languages compiler browser tcl containers twemproxy
+.PHONY: help run build link-order test packages test-packages locks clients deployments programs redis-suite lint bench soak docs \
+  redis languages compiler browser tcl containers twemproxy qemu
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +30,11 @@ run: build ## Build the server and run it on PORT (6379)
 	target/release/redouble --port $(PORT)
 
 build: ## Build the optimised binary, target/release/redouble
-	$(CARGO) rustc --release --locked --bin redouble -- $(STATIC)
+	$(CARGO) rustc --release --locked --bin redouble -- $(STATIC) $(LINK_ORDER)
+
+link-order: qemu ## Find anew which functions an empty server runs, and write packages/link_order.ld
+	CARGO_PROFILE_RELEASE_STRIP=none $(MAKE) build
+	python3 packages/link_order.py target/release/redouble
 
 packages: build languages ## Pack the binary for pip, npm, containers and downloads into target/packages
 	python3 packages/build.py
@@ -65,7 +74,8 @@ lint: ## Check format and lints
 	$(CARGO) clippy --locked -- -D warnings
 	$(CARGO) clippy --locked --all-targets --features internals -- -D warnings
 
-bench: redis twemproxy ## Benchmarks: servers found, growth, attacks, in front of one, parts, audit and its cost (QUICK=1: briefly)
+bench: redis twemproxy build ## Benchmarks: servers found, growth, attacks, in front of one, parts, audit and its cost (QUICK=1: briefly)
+	mkdir -p target/bench && cp target/release/redouble target/bench/redouble
 	$(CARGO) bench --locked --features internals --bench compare -- $(if $(QUICK),--quick) $(PEERS)
 	$(CARGO) bench --locked --features internals --bench growth -- $(if $(QUICK),--quick) $(PEERS)
 	$(CARGO) bench --locked --features internals --bench hostile -- $(if $(QUICK),--quick)
@@ -74,6 +84,8 @@ bench: redis twemproxy ## Benchmarks: servers found, growth, attacks, in front o
 	$(CARGO) bench --locked --features internals --bench parts -- $(if $(QUICK),--quick)
 	$(CARGO) bench --locked --features internals --bench audit -- $(if $(QUICK),--quick)
 	$(CARGO) bench --locked --features internals --bench audited -- $(if $(QUICK),--quick)
+
+bench: export REDOUBLE = target/bench/redouble
 
 soak: ## Broken messages, damaged dumps, scripts and storms of powers for MINUTES (60); fails on panic, hang or growth
 	$(CARGO) bench --locked --features internals --bench soak -- --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1)
@@ -99,6 +111,17 @@ twemproxy:
 	@command -v nutcracker >/dev/null || ! command -v apt-get >/dev/null || { \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq nutcracker >/dev/null; }
+
+# It shows which functions a program runs, whatever linked it.
+qemu:
+	@command -v qemu-x86_64 >/dev/null || { \
+	  if command -v apt-get >/dev/null; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq qemu-user >/dev/null; \
+	  else \
+	    echo "The order of functions is found with qemu-x86_64: install qemu's user mode, then run make again." >&2; \
+	    exit 1; \
+	  fi; }
 
 # The image is checked with the tools that others use.
 containers:

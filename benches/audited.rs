@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use options::{is_wanted, rounds, some};
+use options::{is_wanted, redouble, rounds, some};
 use support::{Outcome, Process, connect, exchange, free_port, median, redis_benchmark, request};
 
 const CLIENTS: usize = 50;
@@ -198,7 +198,7 @@ impl Server {
         let start = || {
             let port = free_port()?;
             let text = port.to_string();
-            let words = [env!("CARGO_BIN_EXE_redouble"), "--port", &text, "--compat", "redis-8.4"];
+            let words = [redouble(), "--port", &text, "--compat", "redis-8.4"];
             Ok(Self { process: Process::start(&[&words[..], settings].concat(), port)?, port })
         };
         (1..TRIES).map(|_| start()).find(Outcome::is_ok).unwrap_or_else(start)

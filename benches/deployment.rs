@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use options::{is_quick, rounds, some};
+use options::{is_quick, redouble, rounds, some};
 use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 struct Load {
@@ -137,8 +137,7 @@ impl Front {
     fn start(name: &'static str, settings: &[&str], cluster: &Cluster) -> Outcome<Self> {
         let port = free_port()?;
         let (url, at) = (format!("redis://127.0.0.1:{}", cluster.ports[0]), port.to_string());
-        let words =
-            [env!("CARGO_BIN_EXE_redouble"), "--port", &at, "--upstream-cluster", &url, "--maxclients", "20000"];
+        let words = [redouble(), "--port", &at, "--upstream-cluster", &url, "--maxclients", "20000"];
         Ok(Self { name, port, process: Some(Process::start(&[&words[..], settings].concat(), port)?) })
     }
 

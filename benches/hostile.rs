@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use options::{is_quick, is_wanted};
+use options::{is_quick, is_wanted, redouble};
 use support::{Outcome, PING, Process, allow_files, connect, exchange, free_port, request};
 
 /// After so long an attack is over, answered or not.
@@ -156,23 +156,22 @@ fn encoded(requests: &[Words]) -> Vec<u8> {
 /// A server, started anew where it did not come back.
 struct Peer {
     name: &'static str,
-    command: &'static [&'static str],
+    program: &'static str,
     port: u16,
     process: Process,
 }
 
 impl Peer {
-    fn start(name: &'static str, command: &'static [&'static str]) -> Outcome<Self> {
+    fn start(name: &'static str, program: &'static str) -> Outcome<Self> {
         let port = free_port()?;
         let number = port.to_string();
-        let mut line = command.to_vec();
-        line.extend(["--port", &number, "--save", "", "--maxclients", "10000"]);
-        Ok(Self { name, command, port, process: Process::start(&line, port)? })
+        let line = [program, "--port", &number, "--save", "", "--maxclients", "10000"];
+        Ok(Self { name, program, port, process: Process::start(&line, port)? })
     }
 
     /// Starts it anew, empty.
     fn restart(&mut self) -> Outcome<()> {
-        *self = Self::start(self.name, self.command)?;
+        *self = Self::start(self.name, self.program)?;
         Ok(())
     }
 }
@@ -188,8 +187,8 @@ struct Cost {
 
 fn main() -> Outcome<()> {
     allow_files()?;
-    let mut peers = vec![Peer::start("redouble", &[env!("CARGO_BIN_EXE_redouble")])?];
-    peers.push(Peer::start("redis-server", &["redis-server"])?);
+    let mut peers = vec![Peer::start("redouble", redouble())?];
+    peers.push(Peer::start("redis-server", "redis-server")?);
     println!(
         "| the slowest PING from another connection, in ms | redouble | redis-server | ratio | CPU | redis-server | ratio |"
     );

@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use options::{is_wanted, rounds, some};
+use options::{is_wanted, redouble, rounds, some};
 use support::{Outcome, Process, allow_files, connect, exchange, free_port, median, redis_benchmark, request};
 
 const VALUE: usize = 64;
@@ -131,7 +131,7 @@ impl Deployment {
         for (name, settings) in REDOUBLE {
             let port = free_port()?;
             let (url, port_text) = (format!("redis://127.0.0.1:{at}"), port.to_string());
-            let words = [env!("CARGO_BIN_EXE_redouble"), "--port", &port_text, "--upstream", &url];
+            let words = [redouble(), "--port", &port_text, "--upstream", &url];
             if let Err(error) = deployment.add(name, port, &[&words[..], settings, &["--maxclients", "20000"]].concat())
             {
                 println!("{name} is not measured: {error}");

@@ -1,5 +1,14 @@
 //! What a benchmark is told: which parts to measure, and how long.
 
+use std::sync::OnceLock;
+
+/// The server that is measured: the program of `REDOUBLE`, as `make bench` sets it, which is linked as the published one; or what
+/// cargo has built for the bench.
+pub fn redouble() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| std::env::var("REDOUBLE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_redouble").to_owned()))
+}
+
 /// `ONLY=EVALSHA make bench` measures only the tests with that in their title.
 pub fn is_wanted(title: &str) -> bool {
     std::env::var("ONLY").map_or(true, |only| title.contains(&only))

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::Outcome;
+use super::options::redouble;
 
 #[derive(Clone)]
 pub struct Peer {
@@ -13,8 +14,8 @@ pub struct Peer {
 
 impl Peer {
     pub fn redouble(name: &str, settings: &[&str]) -> Self {
-        let command = [env!("CARGO_BIN_EXE_redouble"), "--port", "{port}"].iter().chain(settings);
-        Self { name: name.to_owned(), command: command.map(|word| (*word).to_owned()).collect() }
+        let command = [redouble(), "--port", "{port}"].into_iter().chain(settings.iter().copied());
+        Self { name: name.to_owned(), command: command.map(str::to_owned).collect() }
     }
 }
 

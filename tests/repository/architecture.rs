@@ -259,3 +259,26 @@ fn every_file_of_tests_is_named_in_the_main_file_of_its_binary() {
         }
     }
 }
+
+/// The last part of a function's name in the form of the linker, if it stands in a module of this crate as it is.
+fn plain_name(symbol: &str) -> Option<&str> {
+    let (mut rest, mut last) = (symbol.strip_prefix("_ZN8redouble")?, "");
+    while !rest.starts_with("17h") {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let length: usize = rest[..digits].parse().ok()?;
+        (last, rest) = (rest.get(digits..digits + length)?, &rest[digits + length..]);
+    }
+    last.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_').then_some(last)
+}
+
+/// The linker ignores what it does not find, so nothing else would tell that the list is old.
+#[test]
+fn the_functions_that_the_linker_puts_together_are_still_there() {
+    let order = include_str!("../../packages/link_order.ld");
+    let names = order.lines().filter_map(|line| plain_name(line.trim().strip_prefix("*(.text.*")?));
+    let names: BTreeSet<&str> = names.collect();
+    let text: String = sources().into_values().collect();
+    let gone: Vec<_> = names.iter().filter(|name| !text.contains(&format!("fn {name}"))).collect();
+    assert!(names.len() > 100, "{} names of functions in packages/link_order.ld", names.len());
+    assert!(gone.len() * 10 <= names.len(), "run `make link-order`: there are no functions any more called {gone:?}");
+}
