@@ -8,15 +8,18 @@ PORT ?= 6379
 # server in redouble's place (SERVER='NAME=COMMAND').
 COMPARED = $(if $(SERVER),--server '$(SERVER)') $(if $(REAL),--real '$(REAL)') $(foreach side,$(SIDE),--side '$(side)')
 
+# What the compiler builds for.
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
 # With glibc's archive, libc.a, the binary is linked statically and runs on every Linux, also without glibc. Debian and
 # Ubuntu have it in libc6-dev, Fedora in glibc-static. On musl, linking is static anyway; macOS does not have it.
-STATIC = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
+STATIC = $(shell case "$(HOST)" in \
   (*-linux-gnu) if [ -e "$$(cc -print-file-name=libc.a)" ]; then echo '-C target-feature=+crt-static'; \
     else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
 
 # The functions of an empty server stand together, so that it maps few pages of its file (docs/decisions/0033-link-order.md).
 # LINK_ORDER= leaves that out, for a linker without linker scripts, as mold.
-LINK_ORDER = $(shell case "$$(rustc -vV | sed -n 's/^host: //p')" in \
+LINK_ORDER = $(shell case "$(HOST)" in \
   (*-linux-gnu) echo '-C link-arg=-Wl,-T,packages/link_order.ld';; esac)
 
 .DEFAULT_GOAL := help
@@ -35,6 +38,7 @@ build: ## Build the optimised binary, target/release/redouble
 link-order: qemu ## Find anew which functions an empty server runs, and write packages/link_order.ld
 	CARGO_PROFILE_RELEASE_STRIP=none $(MAKE) build
 	python3 packages/link_order.py target/release/redouble
+	touch src/main.rs # cargo does not know of the list, so the next build would not link anew
 
 packages: build languages ## Pack the binary for pip, npm, containers and downloads into target/packages
 	python3 packages/build.py
