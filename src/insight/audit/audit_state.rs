@@ -16,7 +16,7 @@ use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock::{Hold, HoldEnd, Lock, LockId, PastHold, Waiter};
+use super::lock::{Hold, HoldEnd, Lock, LockId, LockKey, PastHold, Waiter};
 use super::lock_reason::LockReason;
 use super::lock_table::LockTable;
 use super::lock_tracker::LockTracker;
@@ -54,7 +54,7 @@ pub struct AuditState {
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
     processes: ClientProcesses,
-    shared: SharedConnections,
+    pub shared: SharedConnections,
     /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
     doubted: HashSet<LockId, FixedState>,
     pub global: GlobalRuleState,
@@ -251,6 +251,13 @@ impl AuditState {
         of_server.is_none_or(|(_, deadlines)| deadlines.first().is_some_and(|first| first < at.div_euclid(1000)))
     }
 
+    /// Notes when the lock with this number ends.
+    pub fn note_deadline(&mut self, deadline: i64, number: u64, id: &Arc<LockId>) {
+        if let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(server, _)| *server == id.server) {
+            deadlines.insert(deadline, number, id);
+        }
+    }
+
     /// Whether a client is met, and its process, if that is known.
     pub fn is_met(&self, client: &ClientIdentity) -> bool {
         client.process.is_none() || self.processes.of_client((client.server, client.id)).is_some()
@@ -262,14 +269,14 @@ impl AuditState {
     }
 
     /// The lock that connections have parts of on several servers, and the attempt that got them, if there is only one.
-    pub fn only_attempt_of(&self, connections: &[(u16, u64)]) -> Option<(Arc<[u8]>, AttemptName)> {
+    pub fn only_attempt_of(&self, connections: &[(u16, u64)]) -> Option<(LockKey, AttemptName)> {
         let mut only = None;
         for client in connections.iter().filter_map(|connection| self.clients.get(connection)) {
             for lock in client.holds.iter().filter_map(|id| self.locks.get(id)) {
                 let Some(hold) = lock.hold_of(&client.client) else { continue };
                 let Some(attempt) = self.global.attempt(&lock.id.key, &hold.token) else { continue };
                 match &only {
-                    None => only = Some((Arc::clone(&lock.id.key), attempt)),
+                    None => only = Some((lock.id.key.clone(), attempt)),
                     Some((_, known)) if *known == attempt => {}
                     Some(_) => return None,
                 }
@@ -281,7 +288,7 @@ impl AuditState {
     /// The client of an attempt to get a lock from several servers writes another key, of which the hash is known.
     pub fn note_attempt_write(
         &mut self,
-        attempt: (&Arc<[u8]>, AttemptName),
+        attempt: (&LockKey, AttemptName),
         written: (u64, &[u8]),
         by: &ClientIdentity,
         source: Arc<JournalRef>,
@@ -559,7 +566,7 @@ impl AuditState {
         if !self.carried.is_empty() {
             self.carried.note(line, effect);
         }
-        if self.postpone_effect(line, effect) {
+        if self.note_effect_in_short(line, effect) {
             return;
         }
         let mut is_learned = false;

@@ -74,7 +74,8 @@ impl ClientIdentity {
 
     /// Whether a line with this name and process is of the client as it is known.
     pub fn has_labels(&self, (name, process): (&[u8], Option<&Arc<Process>>)) -> bool {
-        self.process.is_some() == process.is_some() && *self.name == *String::from_utf8_lossy(name)
+        let is_named = self.name.as_bytes() == name || *self.name == *String::from_utf8_lossy(name);
+        self.process.is_some() == process.is_some() && is_named
     }
 
     /// Whether both connections are known to be of one process.

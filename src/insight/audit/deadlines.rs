@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lock::{Lock, LockId};
+use super::lock::LockId;
 
 /// How many deadlines a page has at most.
 const PAGE: usize = 128;
@@ -24,8 +24,9 @@ struct Page {
 }
 
 impl Deadlines {
-    pub fn insert(&mut self, deadline: i64, lock: &Lock) {
-        let (place, id) = ((deadline, lock.number), Arc::clone(&lock.id));
+    /// Adds the deadline of the lock with this number.
+    pub fn insert(&mut self, deadline: i64, number: u64, id: &Arc<LockId>) {
+        let (place, id) = ((deadline, number), Arc::clone(id));
         if self.pages.is_empty() {
             self.pages.push(Page { first: place, entries: Arc::default() });
         }
@@ -109,16 +110,13 @@ mod tests {
 
     #[test]
     fn deadlines_end_in_their_order() {
-        let lock = |number: u64| {
-            let id = LockId { server: 1, db: 0, key: number.to_string().into_bytes().into() };
-            Lock::new(Arc::new(id), number)
-        };
+        let id = |number: u64| Arc::new(LockId { server: 1, db: 0, key: number.to_string().into_bytes().into() });
         let (mut deadlines, mut expected) = (Deadlines::default(), BTreeSet::new());
         let mut random = 1_u64;
         for number in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let deadline = (random >> 33).cast_signed() % 3000;
-            deadlines.insert(deadline, &lock(number));
+            deadlines.insert(deadline, number, &id(number));
             expected.insert((deadline, number));
             if !random.is_multiple_of(3) {
                 let gone = *expected.iter().nth((random % 7) as usize % expected.len()).unwrap();

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use super::code::Code;
 use super::finding::Finding;
 use super::journal_line::JournalLine;
+use super::lock::LockId;
 use super::marks::Marks;
 use super::scope::Scope;
 
@@ -215,6 +216,17 @@ impl FindingCollector {
             self.publish(finding);
         } else if self.unproven.len() < MAX_UNPROVEN {
             self.unproven.push(Unproven { finding, first, others });
+        }
+    }
+
+    /// Adds a finding of nobody about a lock, which is made only if there is room for it.
+    pub fn add_if_listed(&mut self, code: Code, id: &LockId, make: impl FnOnce() -> Finding) {
+        let is_full = self.findings.len() >= MAX_FINDINGS && self.are_whole() && self.marks.is_empty();
+        let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), 0, None));
+        if is_full && !self.scope.off.contains(&code) && !is_known() {
+            self.unlisted += 1;
+        } else {
+            self.add(make());
         }
     }
 

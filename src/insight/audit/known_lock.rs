@@ -106,7 +106,7 @@ pub struct EndedHold {
 impl KnownLock {
     pub(crate) fn new(lock: &Lock) -> Self {
         Self {
-            key: Arc::clone(&lock.id.key),
+            key: lock.id.shared_key(),
             db: lock.id.db,
             server: lock.id.server,
             shape: match lock.shape {

@@ -5,19 +5,31 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
 use super::guarded_work::{GuardedWork, hash_on};
-use super::lock_reason::{LockReason, LockReasons, is_named_lock};
+use super::lock_reason::{LockReason, LockReasons};
 use super::timestamp::Timestamp;
+
+/// A key. Those of most locks are short enough to have their place in the id itself.
+pub type LockKey = SmallVec<[u8; 24]>;
 
 /// The key of a lock, with its server and database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId {
     pub server: u16,
     pub db: u32,
-    pub key: Arc<[u8]>,
+    pub key: LockKey,
+}
+
+impl LockId {
+    /// The key for what is told of the lock.
+    pub fn shared_key(&self) -> Arc<[u8]> {
+        Arc::from(&*self.key)
+    }
 }
 
 /// A key that is a lock, or may be one.
@@ -259,14 +271,10 @@ pub fn push_exact<T>(list: &mut Vec<T>, element: T) {
 
 impl Lock {
     pub fn new(id: Arc<LockId>, number: u64) -> Self {
-        let mut reasons = LockReasons::default();
-        if is_named_lock(&id.key) {
-            reasons.add(LockReason::Named);
-        }
         Self {
-            id,
             number,
-            reasons,
+            reasons: LockReasons::of_key(&id.key),
+            id,
             reason_sources: Vec::new(),
             shape: LockShape::Value,
             value: None,

@@ -155,9 +155,8 @@ impl LockExplanation {
     }
 
     fn new(id: &LockId, verdict: &'static str, sentence: String, findings: Vec<Code>) -> Self {
-        let LockId { server, db, key } = id;
-        let (key, signs, declare) = (Arc::clone(key), Vec::new(), String::new());
-        Self { key, db: *db, server: *server, verdict, sentence, signs, against: None, declare, findings }
+        let (key, signs, declare) = (id.shared_key(), Vec::new(), String::new());
+        Self { key, db: id.db, server: id.server, verdict, sentence, signs, against: None, declare, findings }
     }
 
     fn with(mut self, signs: Vec<LockSign>, against: Option<JournalRef>, is_lock: bool) -> Self {

@@ -6,55 +6,55 @@ pub struct LockReasons(u32);
 
 /// One reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum LockReason {
     /// A client was refused while another one held the key, and had offered another token.
-    Contended = 1,
+    Contended,
     /// A release or extension compared the value in the same step.
-    Compared = 2,
+    Compared,
     /// The value is the time at which the lock ends.
-    Timestamp = 4,
+    Timestamp,
     /// The key was set first and got its expiry in a second command.
-    ExpiryBehind = 8,
+    ExpiryBehind,
     /// The type is that of a lock: a hash that counts, a sorted set that admits several.
-    Shape = 16,
+    Shape,
     /// The same value was taken on several servers.
-    Several = 32,
+    Several,
     /// The user's `--locks` pattern matches.
-    Said = 64,
+    Said,
     /// A client was refused that had offered the value already there, or one that is no token: a lock without tokens, or a
     /// default, a session or a page of a cache that is made by whoever comes first. This reason and those below are weak: two of them are needed.
-    Alike = 128,
+    Alike,
     /// The key was set to a value that is no token and got its expiry in a second command: a lock, or a counter.
-    Behind = 256,
+    Behind,
     /// A client that had set the key deleted it, or tried to.
-    Returned = 512,
+    Returned,
     /// The name of the key says so.
-    Named = 1024,
+    Named,
     /// A script was given the client's own token when the key had expired. This is enough only for a key with which
     /// something is certainly wrong.
-    Sought = 2048,
+    Sought,
     /// Two programs took the key, wrote the same other key meanwhile, and gave it back.
-    Guards = 8192,
+    Guards,
     /// A client set the key in a second step, after it had found it free. This reason counts only together with the name.
-    Checked = 16384,
+    Checked,
     /// It was a lock before a reset, under this name or a like one, with such values.
-    Learned = 32768,
+    Learned,
     /// Two clients had it, or one had it and refused the other one, while they worked on the same data.
-    Around = 65_536,
+    Around,
     /// A client set its former value there again after another one had taken the key with a value of its own.
-    Retaken = 131_072,
+    Retaken,
 }
 
 /// The weak reasons.
 const WEAK: u32 =
-    LockReason::Alike as u32 | LockReason::Behind as u32 | LockReason::Returned as u32 | LockReason::Named as u32;
+    LockReason::Alike.bit() | LockReason::Behind.bit() | LockReason::Returned.bit() | LockReason::Named.bit();
 /// The reasons that count only beside something else.
-const BESIDE: u32 = LockReason::Sought as u32 | LockReason::Checked as u32;
+const BESIDE: u32 = LockReason::Sought.bit() | LockReason::Checked.bit();
 /// The pair of weak reasons that a counter with a default shows, too.
-const COUNTER: u32 = LockReason::Alike as u32 | LockReason::Behind as u32;
+const COUNTER: u32 = LockReason::Alike.bit() | LockReason::Behind.bit();
 /// That the value is no lock's: others read it as data. It is no reason, but takes the weight from the weak ones.
-const DATA: u32 = 4096;
+const DATA: u32 = 1 << 31;
 
 impl LockReason {
     /// All of them, the weak ones at the end.
@@ -78,9 +78,14 @@ impl LockReason {
         Self::Sought,
     ];
 
+    /// Its bit in [`LockReasons`].
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
     /// Whether it is not enough by itself.
     pub fn is_weak(self) -> bool {
-        (WEAK | BESIDE) & self as u32 != 0
+        (WEAK | BESIDE) & self.bit() != 0
     }
 
     /// The name on the wire.
@@ -133,8 +138,17 @@ impl LockReason {
 }
 
 impl LockReasons {
+    /// Those that the key itself shows.
+    pub fn of_key(key: &[u8]) -> Self {
+        let mut reasons = Self::default();
+        if is_named_lock(key) {
+            reasons.add(LockReason::Named);
+        }
+        reasons
+    }
+
     pub fn add(&mut self, reason: LockReason) {
-        self.0 |= reason as u32;
+        self.0 |= reason.bit();
     }
 
     /// Adds the reasons of another key: the lock was renamed, copied or moved from there.
@@ -147,17 +161,17 @@ impl LockReasons {
     }
 
     pub fn has(self, reason: LockReason) -> bool {
-        self.0 & reason as u32 != 0
+        self.0 & reason.bit() != 0
     }
 
     /// Whether one of them is enough by itself, and was seen since the last reset.
     pub fn are_strong(self) -> bool {
-        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned as u32) != 0
+        self.0 & !(WEAK | DATA | BESIDE | LockReason::Learned.bit()) != 0
     }
 
     /// Whether it is a lock for nothing but what was known before a reset.
     pub fn are_learned(self) -> bool {
-        self.has(LockReason::Learned) && !Self(self.0 & !(LockReason::Learned as u32)).are_enough()
+        self.has(LockReason::Learned) && !Self(self.0 & !LockReason::Learned.bit()).are_enough()
     }
 
     pub fn are_enough(self) -> bool {
@@ -197,12 +211,13 @@ pub fn is_named_lock(key: &[u8]) -> bool {
         })
     };
     let ends = |end: usize| !is_letter(end) || (key[end].is_ascii_uppercase() && key[end - 1].is_ascii_lowercase());
-    let contains = |word: &[u8]| {
-        key.windows(word.len())
-            .enumerate()
-            .any(|(at, found)| found.eq_ignore_ascii_case(word) && begins(at) && ends(at + word.len()))
+    let is_at = |at: usize, word: &[u8]| {
+        key[at..].get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word)) && ends(at + word.len())
     };
-    WORDS.iter().any(|word| contains(word))
+    // Every lock is asked for its name, and nearly all letters begin no such word.
+    let may_begin = |letter: u8| matches!(letter.to_ascii_lowercase(), b'l' | b'm' | b's');
+    let mut places = (0..key.len()).filter(|at| may_begin(key[*at]) && begins(*at));
+    places.any(|at| WORDS.iter().any(|word| is_at(at, word)))
 }
 
 #[cfg(test)]

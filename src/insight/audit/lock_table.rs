@@ -3,16 +3,18 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
+use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
-use super::resting_lock::{LinePattern, LinePatterns, Refusal, RestingLock, TrackedLock};
+use super::resting_lock::{LineForm, LineForms, Refusal, RestingLock, Taking, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
@@ -36,6 +38,18 @@ pub struct Resting {
     lock: RestingLock,
     /// The same, once it is asked for.
     woken: OnceLock<Arc<TrackedLock>>,
+}
+
+/// With the two counters of its [`Arc`] and the allocator's word, 144 bytes.
+const _: () = assert!(size_of::<Resting>() <= 120);
+const _: () = assert!(size_of::<LockId>() <= 40);
+
+impl Deref for Resting {
+    type Target = RestingLock;
+
+    fn deref(&self) -> &RestingLock {
+        &self.lock
+    }
 }
 
 impl KeptLock {
@@ -114,9 +128,9 @@ impl KeptLock {
     }
 
     /// Puts the lock to rest, if nothing is to be remembered but who took it.
-    fn rest(&mut self, patterns: &mut LinePatterns) {
+    fn rest(&mut self, forms: &mut LineForms) {
         if let Self::Awake(tracked) = self
-            && let Some(mut lock) = RestingLock::of(tracked, patterns)
+            && let Some(mut lock) = RestingLock::of(tracked, forms)
         {
             lock.hold_back(match Arc::get_mut(tracked) {
                 Some(tracked) => std::mem::take(&mut tracked.lock.pending),
@@ -129,6 +143,8 @@ impl KeptLock {
 
 /// How many locks a page has at most, unless more than that have nearly the same hash.
 const PAGE: usize = 32;
+/// By how many locks a page grows: pages are half full to full, and as many as there are locks count.
+const PAGE_STEP: usize = 4;
 /// How many bits of a hash tell pages apart at most.
 const MOST_BITS: u32 = 20;
 
@@ -142,48 +158,106 @@ struct Database {
     bits: u32,
 }
 
+/// Where a lock stands in the table, until another one is added or removed.
+#[derive(Clone, Copy)]
+pub struct Place {
+    database: usize,
+    page: usize,
+    at: usize,
+}
+
 #[derive(Clone, Default)]
 struct Page {
     /// How many bits of their hashes its locks have in common.
     bits: u32,
-    locks: Arc<Vec<(u64, KeptLock)>>,
+    locks: Arc<PageLocks>,
 }
 
-fn hash_of(key: &[u8]) -> u64 {
-    FixedState::default().hash_one(key)
+/// The locks of a page, and their hashes, which are looked through: side by side they are on two lines of memory.
+#[derive(Clone, Default)]
+struct PageLocks {
+    hashes: Vec<u32>,
+    kept: Vec<KeptLock>,
+}
+
+fn hash_of(key: &[u8]) -> u32 {
+    (FixedState::default().hash_one(key) >> 32) as u32
 }
 
 /// The first bits of a hash.
-fn beginning(hash: u64, bits: u32) -> usize {
-    usize::try_from(hash.checked_shr(u64::BITS - bits).unwrap_or(0)).unwrap_or(0)
+fn beginning(hash: u32, bits: u32) -> usize {
+    hash.checked_shr(u32::BITS - bits).unwrap_or(0) as usize
 }
 
-impl Page {
+impl PageLocks {
     #[inline]
-    fn position(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        self.locks.iter().position(|(known, kept)| *known == hash && *kept.id().key == *key)
+    fn position(&self, hash: u32, key: &[u8]) -> Option<usize> {
+        let places = || self.hashes.iter().enumerate().filter(|(_, known)| **known == hash).map(|(at, _)| at);
+        places().find(|at| *self.kept[*at].id().key == *key)
     }
+
+    fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    fn push(&mut self, hash: u32, kept: KeptLock) {
+        if self.kept.len() == self.kept.capacity() {
+            self.hashes.reserve_exact(PAGE_STEP);
+            self.kept.reserve_exact(PAGE_STEP);
+        }
+        self.hashes.push(hash);
+        self.kept.push(kept);
+    }
+
+    /// Takes the locks out that have the last of so many first bits of their hashes set.
+    fn divide(&mut self, bits: u32) -> Self {
+        let all = std::mem::take(self);
+        let count = |is_upper: bool| all.hashes.iter().filter(|hash| is_in_upper(**hash, bits) == is_upper).count();
+        let with_room = |count| Self { hashes: Vec::with_capacity(count), kept: Vec::with_capacity(count) };
+        let mut upper = with_room(count(true));
+        *self = with_room(count(false));
+        for (hash, kept) in all.hashes.into_iter().zip(all.kept) {
+            match is_in_upper(hash, bits) {
+                true => upper.push(hash, kept),
+                false => self.push(hash, kept),
+            }
+        }
+        upper
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.hashes.swap_remove(at);
+        self.kept.swap_remove(at);
+    }
+}
+
+/// Whether the last of the first bits of a hash is set.
+fn is_in_upper(hash: u32, bits: u32) -> bool {
+    !beginning(hash, bits).is_multiple_of(2)
 }
 
 impl Database {
     #[inline]
-    fn page(&self, hash: u64) -> Option<usize> {
+    fn page(&self, hash: u32) -> Option<usize> {
         self.places.get(beginning(hash, self.bits)).map(|page| *page as usize)
+    }
+
+    /// The page of a lock, and its place there.
+    #[inline]
+    fn position(&self, key: &[u8]) -> Option<(usize, usize)> {
+        let hash = hash_of(key);
+        let page = self.page(hash)?;
+        self.pages[page].locks.position(hash, key).map(|at| (page, at))
     }
 
     #[inline]
     fn get(&self, key: &[u8]) -> Option<&KeptLock> {
-        let hash = hash_of(key);
-        let page = &self.pages[self.page(hash)?];
-        page.position(hash, key).map(|at| &page.locks[at].1)
+        self.position(key).map(|(page, at)| &self.pages[page].locks.kept[at])
     }
 
     fn entry(&mut self, key: &[u8]) -> Option<&mut KeptLock> {
-        let hash = hash_of(key);
-        let page = self.page(hash)?;
-        let page = &mut self.pages[page];
-        let at = page.position(hash, key)?;
-        Some(&mut Arc::make_mut(&mut page.locks)[at].1)
+        let (page, at) = self.position(key)?;
+        Some(&mut Arc::make_mut(&mut self.pages[page].locks).kept[at])
     }
 
     /// Adds a lock that is not there yet.
@@ -198,21 +272,18 @@ impl Database {
             let Some(half) = self.page(hash) else { return };
             page = half;
         }
-        Arc::make_mut(&mut self.pages[page].locks).push((hash, kept));
+        Arc::make_mut(&mut self.pages[page].locks).push(hash, kept);
     }
 
     /// Divides a page by the next bit of its hashes, of which `hash` may be one.
-    fn divide(&mut self, page: usize, hash: u64) {
+    fn divide(&mut self, page: usize, hash: u32) {
         let bits = self.pages[page].bits + 1;
         if bits > self.bits {
             self.places = self.places.iter().flat_map(|page| [*page, *page]).collect();
             self.bits = bits;
         }
         let upper = u32::try_from(self.pages.len()).unwrap_or(u32::MAX);
-        let is_upper = |hash: u64| beginning(hash, bits) % 2 == 1;
-        let locks = Arc::make_mut(&mut self.pages[page].locks);
-        let (above, below) = std::mem::take(locks).into_iter().partition(|(hash, _)| is_upper(*hash));
-        *locks = below;
+        let above = Arc::make_mut(&mut self.pages[page].locks).divide(bits);
         self.pages[page].bits = bits;
         self.pages.push(Page { bits, locks: Arc::new(above) });
         // The places of a page are neighbours; the upper half of them is that of the new one.
@@ -224,14 +295,14 @@ impl Database {
     fn remove(&mut self, key: &[u8]) -> bool {
         let hash = hash_of(key);
         let Some(page) = self.page(hash) else { return false };
-        let page = &mut self.pages[page];
-        let Some(at) = page.position(hash, key) else { return false };
-        Arc::make_mut(&mut page.locks).swap_remove(at);
+        let locks = &mut self.pages[page].locks;
+        let Some(at) = locks.position(hash, key) else { return false };
+        Arc::make_mut(locks).remove(at);
         true
     }
 
     fn values(&self) -> impl Iterator<Item = &KeptLock> {
-        self.pages.iter().flat_map(|page| page.locks.iter()).map(|(_, kept)| kept)
+        self.pages.iter().flat_map(|page| page.locks.kept.iter())
     }
 
     /// Keeps some locks.
@@ -261,7 +332,7 @@ pub struct LockTable {
     awake: VecDeque<Arc<LockId>>,
     /// How many refusals are postponed until a lock is woken.
     postponed: usize,
-    patterns: LinePatterns,
+    forms: LineForms,
 }
 
 impl LockTable {
@@ -312,6 +383,10 @@ impl LockTable {
         self.kept_of(server, db, key).is_some()
     }
 
+    pub fn id(&self, server: u16, db: u32, key: &[u8]) -> Option<Arc<LockId>> {
+        self.kept_of(server, db, key).map(|kept| Arc::clone(kept.id()))
+    }
+
     /// The reasons to take a key for a lock, if it is tracked.
     pub fn reasons(&self, server: u16, db: u32, key: &[u8]) -> Option<LockReasons> {
         self.kept_of(server, db, key).map(KeptLock::reasons)
@@ -324,10 +399,28 @@ impl LockTable {
 
     // ---- locks at rest
 
-    /// A lock, if it is at rest.
+    /// Where a lock stands.
     #[inline]
-    pub fn resting(&self, server: u16, db: u32, key: &[u8]) -> Option<&RestingLock> {
-        match self.kept_of(server, db, key)? {
+    pub fn place(&self, server: u16, db: u32, key: &[u8]) -> Option<Place> {
+        let database = self.databases.iter().position(|(number, _)| *number == (server, db))?;
+        let (page, at) = self.databases[database].1.position(key)?;
+        Some(Place { database, page, at })
+    }
+
+    fn kept_at(&self, Place { database, page, at }: Place) -> Option<&KeptLock> {
+        let (_, locks) = self.databases.get(database)?;
+        locks.pages.get(page)?.locks.kept.get(at)
+    }
+
+    fn entry_at(&mut self, Place { database, page, at }: Place) -> Option<&mut KeptLock> {
+        let (_, locks) = self.databases.get_mut(database)?;
+        Arc::make_mut(&mut locks.pages.get_mut(page)?.locks).kept.get_mut(at)
+    }
+
+    /// The lock at a place, if it is at rest.
+    #[inline]
+    pub fn resting(&self, place: Place) -> Option<&RestingLock> {
+        match self.kept_at(place)? {
             KeptLock::Resting(resting) => Some(&resting.lock),
             KeptLock::Awake(_) => None,
         }
@@ -339,33 +432,35 @@ impl LockTable {
     }
 
     /// Puts a lock to rest, if it can be, and was taken before this line.
-    pub fn put_to_rest(&mut self, (server, db, key): (u16, u32, &[u8]), before: u64) {
+    pub fn put_to_rest(&mut self, place: Place, before: u64) {
         let may_rest = |lock: &Lock| {
             let [hold] = &lock.holds[..] else { return false };
             hold.acquired.seq < before && lock.waiters.is_empty()
         };
-        let is_meant = self.kept_of(server, db, key).and_then(KeptLock::awake).is_some_and(may_rest);
-        let database = self.databases.iter_mut().find(|(number, _)| is_meant && *number == (server, db));
-        if let Some(kept) = database.and_then(|(_, locks)| locks.entry(key)) {
-            kept.rest(&mut self.patterns);
+        if self.kept_at(place).and_then(KeptLock::awake).is_some_and(may_rest) {
+            let mut forms = std::mem::take(&mut self.forms);
+            if let Some(kept) = self.entry_at(place) {
+                kept.rest(&mut forms);
+            }
+            self.forms = forms;
         }
     }
 
     /// Notes a refusal at a lock at rest, and the reasons with it. Returns the findings that count from now on.
-    pub fn postpone(&mut self, id: &LockId, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
-        let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
-        if let Some(KeptLock::Resting(resting)) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
+    pub fn postpone(&mut self, place: Place, refusal: Refusal, reasons: LockReasons) -> ThinVec<Finding> {
+        if let Some(KeptLock::Resting(resting)) = self.entry_at(place) {
             let Resting { lock, woken } = Arc::make_mut(resting);
             woken.take();
+            let findings = lock.note_refusal(refusal, reasons);
             self.postponed += 1;
-            return lock.note_refusal(refusal, reasons);
+            return findings;
         }
-        Vec::new()
+        ThinVec::new()
     }
 
-    /// The pattern of a command, which others share.
-    pub fn pattern_of(&mut self, words: &[&[u8]]) -> Option<Arc<LinePattern>> {
-        self.patterns.of_words(words)
+    /// The form of a client's command, which others share; `None` if the command is not shown as it is.
+    pub fn form_of(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
+        self.forms.of_words(by, words)
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -383,23 +478,50 @@ impl LockTable {
         self.put_back(kept);
     }
 
+    /// Adds a key that is to be tracked, unless it is.
     pub fn add(&mut self, server: u16, db: u32, key: &[u8]) {
-        if self.count >= self.limit.max(MAX_LOCKS) {
-            self.forget_free();
-        }
-        let at = self.databases.iter().position(|(number, _)| *number == (server, db)).unwrap_or_else(|| {
-            self.databases.push(((server, db), Database::default()));
-            self.databases.len() - 1
-        });
-        let key: Arc<[u8]> = key.into();
-        let id = Arc::new(LockId { server, db, key: Arc::clone(&key) });
+        self.make_room();
+        let at = self.database_of(server, db);
+        let id = Arc::new(LockId { server, db, key: key.into() });
         self.added += 1;
-        if self.databases[at].1.get(&key).is_none() {
+        if self.databases[at].1.get(key).is_none() {
             let tracked = Arc::new(TrackedLock::new(Arc::clone(&id), self.added));
-            self.databases[at].1.insert(&key, KeptLock::Awake(tracked));
+            self.databases[at].1.insert(key, KeptLock::Awake(tracked));
             self.count += 1;
         }
         self.note_awake(id);
+    }
+
+    /// Adds the lock of a key that is not tracked, at rest.
+    /// Returns the lock and its number.
+    pub fn add_resting(
+        &mut self,
+        (server, db, key): (u16, u32, &[u8]),
+        taking: &Taking<'_>,
+        form: Arc<LineForm>,
+    ) -> Option<(u64, Arc<Resting>)> {
+        self.make_room();
+        let (id, number) = (Arc::new(LockId { server, db, key: key.into() }), self.added + 1);
+        let resting =
+            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, form)?, woken: OnceLock::new() });
+        let at = self.database_of(server, db);
+        self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
+        (self.added, self.count) = (number, self.count + 1);
+        Some((number, resting))
+    }
+
+    fn make_room(&mut self) {
+        if self.count >= self.limit.max(MAX_LOCKS) {
+            self.forget_free();
+        }
+    }
+
+    /// The place of a database, which is added if it is not there.
+    fn database_of(&mut self, server: u16, db: u32) -> usize {
+        self.databases.iter().position(|(number, _)| *number == (server, db)).unwrap_or_else(|| {
+            self.databases.push(((server, db), Database::default()));
+            self.databases.len() - 1
+        })
     }
 
     /// A lock was added or woken: puts the one to rest that was so longest ago.
@@ -410,7 +532,7 @@ impl LockTable {
         {
             let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
             if let Some(kept) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
-                kept.rest(&mut self.patterns);
+                kept.rest(&mut self.forms);
             }
         }
     }
@@ -481,18 +603,17 @@ impl LockTable {
         }
         type Looked<T> = ArrayVec<T, FETCHED>;
         let database = |db: u32| self.databases.iter().find(|(number, _)| *number == (server, db)).map(|(_, all)| all);
-        let looks: Looked<(&Database, u64)> =
+        let looks: Looked<(&Database, u32)> =
             keys.take(FETCHED).filter_map(|(db, key)| Some((database(db)?, hash_of(key)))).collect();
-        let pages: Looked<(&Page, u64)> =
+        let pages: Looked<(&Page, u32)> =
             looks.iter().filter_map(|(all, hash)| Some((&all.pages[all.page(*hash)?], *hash))).collect();
         let sizes: usize = pages.iter().map(|(page, _)| page.locks.len()).sum();
-        // Two entries are on one line of memory at least.
-        let hashes =
-            pages.iter().flat_map(|(page, _)| page.locks.iter().step_by(2)).fold(0, |all, (hash, _)| all ^ hash);
+        let first = |page: &Page| page.locks.hashes.iter().step_by(16).fold(0, |all, hash| all ^ hash);
+        let hashes = pages.iter().map(|(page, _)| first(page)).fold(0, |all, one| all ^ one);
         let kept: Looked<&KeptLock> = pages
             .iter()
-            .filter_map(|(page, hash)| page.locks.iter().find(|(known, _)| known == hash))
-            .map(|(_, kept)| kept)
+            .filter_map(|(page, hash)| Some((page, page.locks.hashes.iter().position(|known| known == hash)?)))
+            .map(|(page, at)| &page.locks.kept[at])
             .collect();
         let (mut awake, mut resting) = (Looked::<&TrackedLock>::new(), Looked::<&RestingLock>::new());
         for kept in kept {

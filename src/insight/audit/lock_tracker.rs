@@ -140,7 +140,7 @@ impl LockTracker<'_> {
         }
         (lock.deadline, lock.deadline_slack) = (deadline, slack);
         if let Some(deadline) = deadline {
-            self.deadlines.insert(deadline, lock);
+            self.deadlines.insert(deadline, lock.number, &lock.id);
         }
     }
 

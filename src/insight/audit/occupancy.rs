@@ -7,7 +7,6 @@
 //! is not, since a program may do so on purpose.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::code::Code;
@@ -675,6 +674,6 @@ fn remember<T>(list: &mut VecDeque<T>, element: T) {
 }
 
 /// The key of a lock, where a sentence names it.
-pub fn with_key(sentence: &str, key: &Arc<[u8]>) -> String {
+pub fn with_key(sentence: &str, key: &[u8]) -> String {
     sentence.replace("{key}", &format!("`{}`", String::from_utf8_lossy(key)))
 }

@@ -1,7 +1,5 @@
 //! What commands do to a lock that is no string, read from their words and replies.
 
-use std::sync::Arc;
-
 use super::code::Severity;
 use super::command_effects::expiry_of;
 use super::finding::{Finding, JournalRef};
@@ -27,7 +25,7 @@ pub fn finding_of(source: &JournalRef, id: &LockId, mistake: Mistake) -> Finding
         severity: Severity::Error,
         server: id.server,
         db: id.db,
-        key: Arc::clone(&id.key),
+        key: id.shared_key(),
         sentence,
         evidence,
         times: 1,

@@ -110,15 +110,14 @@ impl PresumedLocks {
         if !self.guests.is_empty() && self.guests.contains_key(&(server, header.client)) {
             return true;
         }
-        if row.lock_effect != LockEffect::OtherWrite || !is_about_places(row.name) {
+        if !self.locks.is_empty() && self.locks.contains_key(&hash_on(server, header.db, header.second)) {
+            return true;
+        }
+        if row.lock_effect != LockEffect::OtherWrite || !is_about_places(row.name) || header.words > 4 {
             return false;
         }
-        let hash = hash_on(server, header.db, header.second);
-        self.locks.contains_key(&hash)
-            || !self.dismissed.contains(&hash) && header.words <= 4 && {
-                let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
-                takes(row.name, &words, header.reply)
-            }
+        let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
+        !self.dismissed.contains(&hash_on(server, header.db, header.second)) && takes(row.name, &words, header.reply)
     }
 
     // ---- from lines

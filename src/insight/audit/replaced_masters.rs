@@ -55,7 +55,7 @@ pub fn lose(state: &mut AuditState, line: &JournalLine<'_>) {
     let had_by = line.words.iter().skip(1).map(|name| Arc::from(String::from_utf8_lossy(name))).collect();
     let lost = LostHold {
         db: line.db,
-        key: Arc::clone(&lock.id.key),
+        key: lock.id.key.clone(),
         hold: hold.clone(),
         reasons: lock.reasons,
         successor: Arc::from(line.node().unwrap_or_default()),

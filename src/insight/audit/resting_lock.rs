@@ -2,9 +2,14 @@
 //!
 //! A program that holds many locks at once holds nearly all of them like that. What is left out here can be told from the rest:
 //! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals are noted in short
-//! (`postponed_refusals.rs` says which), and the rules see them then.
+//! (`short_notes.rs` says which), and the rules see them then.
 
+use std::collections::HashMap;
+use std::num::NonZeroI64;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use thin_vec::ThinVec;
 
 use super::client_identity::{ClientIdentity, ClientLabels};
 use super::client_state::ClientStates;
@@ -17,7 +22,7 @@ use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
 use super::rule_context::RuleContext;
-use super::rules::{GlobalRuleState, RestingRules, RuleState};
+use super::rules::{GlobalRuleState, RestingRules, RuleState, guess};
 use crate::powers::is_shown_as_it_is;
 
 /// A lock with what is remembered beside it.
@@ -48,39 +53,50 @@ impl TrackedLock {
 pub struct RestingLock {
     id: Arc<LockId>,
     number: u64,
-    client: u64,
-    labels: Arc<ClientLabels>,
-    /// The command that took the lock.
+    /// The client that took the lock, and its command.
+    form: Arc<LineForm>,
     seq: u64,
     at: i64,
     real: i64,
-    line: Arc<LinePattern>,
     token: Box<[u8]>,
     /// In milliseconds on the server's clock.
-    deadline: Option<i64>,
+    deadline: Option<NonZeroI64>,
     reasons_when_taken: LockReasons,
     /// The reasons that the command showed, in their order.
     shown: [Option<LockReason>; 2],
     rules: RestingRules,
     /// Findings that are held back while the key may be no lock.
-    pending: Vec<Finding>,
+    pending: ThinVec<Finding>,
     /// The refusals since, in their order.
-    refusals: Vec<Refusal>,
+    refusals: ThinVec<Refusal>,
     /// The reasons with those that the refusals have shown.
     reasons: LockReasons,
+}
+
+/// How a client takes a lock that was free.
+pub struct Taking<'a> {
+    /// The client at this command.
+    pub by: &'a ClientIdentity,
+    pub seq: u64,
+    pub at: i64,
+    pub token: &'a [u8],
+    /// In milliseconds on the server's clock.
+    pub deadline: Option<i64>,
+    pub reasons: LockReasons,
+    /// The reason that the command shows, if it does.
+    pub shown: [Option<LockReason>; 2],
+    pub rules: RestingRules,
 }
 
 /// A refusal of another client.
 #[derive(Clone)]
 pub struct Refusal {
-    pub client: u64,
-    pub labels: Arc<ClientLabels>,
+    pub form: Arc<LineForm>,
     pub seq: u64,
     pub at: i64,
     pub real: i64,
-    pub line: Arc<LinePattern>,
-    /// What it offered.
-    pub value: Box<[u8]>,
+    /// What it offered; `None` if that is the value that the lock has.
+    pub value: Option<Box<[u8]>>,
     /// How many keys beside locks it had accessed, if it held another lock and is not known to wait for this one.
     pub work: Option<u64>,
 }
@@ -88,11 +104,17 @@ pub struct Refusal {
 impl Refusal {
     /// The client at this command.
     pub fn by(&self, server: u16) -> ClientIdentity {
-        ClientIdentity { server, id: self.client, seen: self.real, labels: Arc::clone(&self.labels) }
+        self.form.by(server, self.real)
     }
 
-    pub fn source(&self, id: &LockId) -> Arc<JournalRef> {
-        source((self.seq, self.at, self.real), (id, &self.value), (self.client, &self.labels), &self.line)
+    /// The command, at a lock with this token.
+    pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
+        source((self.seq, self.at, self.real), (id, self.value(token)), &self.form)
+    }
+
+    /// What it offered, at a lock with this token.
+    pub fn value<'a>(&'a self, token: &'a [u8]) -> &'a [u8] {
+        self.value.as_deref().unwrap_or(token)
     }
 }
 
@@ -100,8 +122,7 @@ impl Refusal {
 fn source(
     (seq, at, real): (u64, i64, i64),
     (id, value): (&LockId, &[u8]),
-    (client, labels): (u64, &ClientLabels),
-    line: &LinePattern,
+    LineForm { client, labels, pattern }: &LineForm,
 ) -> Arc<JournalRef> {
     let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
     Arc::new(JournalRef {
@@ -112,60 +133,95 @@ fn source(
         earliest: real,
         place: seq,
         node: None,
-        client,
+        client: *client,
         name: Arc::clone(&labels.name),
         process: labels.process.clone(),
-        line: line.line(text(&id.key), text(value)),
+        line: pattern.line(text(&id.key), text(value)),
     })
+}
+
+/// What the lines have in common that one client sends alike.
+#[derive(Debug)]
+pub struct LineForm {
+    pub client: u64,
+    labels: Arc<ClientLabels>,
+    pattern: Arc<LinePattern>,
 }
 
 /// The command of a line, with gaps for the key and the token: locks that are taken alike share it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct LinePattern {
+struct LinePattern {
     /// What comes before the key, between key and token, and after the token.
     parts: [Box<str>; 3],
 }
 
-/// The patterns of the last lines.
+/// The forms of the last lines.
 #[derive(Clone, Default)]
-pub struct LinePatterns(Vec<Arc<LinePattern>>);
+pub struct LineForms {
+    patterns: Vec<Arc<LinePattern>>,
+    /// By client and by the address of the pattern, which each keeps.
+    forms: HashMap<(u64, usize), Arc<LineForm>, FixedState>,
+}
 
-/// How many patterns are compared with a new line.
+/// How many patterns are compared with a new line, and how many forms are kept.
 const MAX_PATTERNS: usize = 8;
+const MAX_FORMS: usize = 1024;
 
-impl LinePatterns {
-    /// The pattern of a command whose second word is the key, and the third one the token; `None` if it is not shown as it is.
-    pub fn of_words(&mut self, words: &[&[u8]]) -> Option<Arc<LinePattern>> {
+impl LineForms {
+    /// The form of a command whose second word is the key, and the third one the token; `None` if it is not shown as it is.
+    pub fn of_words(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
         if words.len() < 3 || !is_shown_as_it_is(words) {
             return None;
         }
-        if let Some(known) = self.0.iter().find(|pattern| pattern.is_of(words)) {
-            return Some(Arc::clone(known));
+        if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of(words)) {
+            return Some(self.form(by, Arc::clone(known)));
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let after: String = words[3..].iter().flat_map(|word| [" ".to_owned(), text(word)]).collect();
-        Some(self.add(LinePattern { parts: [(text(words[0]) + " ").into(), " ".into(), after.into()] }))
+        let pattern = self.add(LinePattern { parts: [(text(words[0]) + " ").into(), " ".into(), after.into()] });
+        Some(self.form(by, pattern))
     }
 
     fn add(&mut self, pattern: LinePattern) -> Arc<LinePattern> {
         let new = Arc::new(pattern);
-        if self.0.len() >= MAX_PATTERNS {
-            self.0.remove(0);
+        if self.patterns.len() >= MAX_PATTERNS {
+            self.patterns.remove(0);
         }
-        self.0.push(Arc::clone(&new));
+        self.patterns.push(Arc::clone(&new));
         new
     }
 
-    /// The pattern of a line that names the key, and behind it the token; `None` if it does not.
-    fn of(&mut self, line: &str, key: &str, token: &str) -> Option<Arc<LinePattern>> {
+    /// The form of a line that names the key, and behind it the token; `None` if it does not.
+    fn of(&mut self, by: &ClientIdentity, line: &str, (key, token): (&str, &str)) -> Option<Arc<LineForm>> {
         let (before, rest) = line.split_once(key)?;
         let (between, after) = rest.split_once(token)?;
         let parts = [before, between, after];
         let is_it = |pattern: &&Arc<LinePattern>| pattern.parts.iter().zip(parts).all(|(own, part)| **own == *part);
-        if let Some(known) = self.0.iter().find(is_it) {
-            return Some(Arc::clone(known));
+        let pattern = match self.patterns.iter().find(is_it) {
+            Some(known) => Arc::clone(known),
+            None => self.add(LinePattern { parts: parts.map(Into::into) }),
+        };
+        Some(self.form(by, pattern))
+    }
+
+    fn form(&mut self, by: &ClientIdentity, pattern: Arc<LinePattern>) -> Arc<LineForm> {
+        let place = (by.id, Arc::as_ptr(&pattern).addr());
+        if let Some(known) = self.forms.get(&place).filter(|known| Arc::ptr_eq(&known.labels, &by.labels)) {
+            return Arc::clone(known);
         }
-        Some(self.add(LinePattern { parts: parts.map(Into::into) }))
+        if self.forms.len() >= MAX_FORMS {
+            self.forms.clear();
+        }
+        let new = Arc::new(LineForm { client: by.id, labels: Arc::clone(&by.labels), pattern });
+        self.forms.insert(place, Arc::clone(&new));
+        new
+    }
+}
+
+impl LineForm {
+    /// The client at a command of this real time.
+    fn by(&self, server: u16, seen: i64) -> ClientIdentity {
+        ClientIdentity { server, id: self.client, seen, labels: Arc::clone(&self.labels) }
     }
 }
 
@@ -195,7 +251,7 @@ impl LinePattern {
 
 impl RestingLock {
     /// The lock, if it is nothing but held as it was taken; without the findings that are held back.
-    pub fn of(tracked: &TrackedLock, patterns: &mut LinePatterns) -> Option<Self> {
+    pub fn of(tracked: &TrackedLock, forms: &mut LineForms) -> Option<Self> {
         let TrackedLock { lock, links, rules } = tracked;
         let Lock {
             id,
@@ -266,24 +322,51 @@ impl RestingLock {
             *shown = Some(*reason);
         }
         let rules = rules.at_rest(hold)?;
+        let deadline = match deadline {
+            Some(deadline) => Some(NonZeroI64::new(*deadline)?),
+            None => None,
+        };
         let (key, text) = (str::from_utf8(&id.key).ok()?, str::from_utf8(token).ok()?);
         Some(Self {
             id: Arc::clone(id),
             number: *number,
-            client: *by,
-            labels: Arc::clone(&client.labels),
+            form: forms.of(client, line, (key, text))?,
             seq: *seq,
             at: *at,
             real: *real,
-            line: patterns.of(line, key, text)?,
             token: token.clone(),
-            deadline: *deadline,
+            deadline,
             reasons_when_taken: *reasons,
             shown,
             rules,
-            pending: Vec::new(),
-            refusals: Vec::new(),
+            pending: ThinVec::new(),
+            refusals: ThinVec::new(),
             reasons: *reasons,
+        })
+    }
+
+    /// A lock that was free and is known for nothing but these reasons, when a client takes it.
+    pub fn taken((id, number): (Arc<LockId>, u64), taking: &Taking<'_>, form: Arc<LineForm>) -> Option<Self> {
+        let Taking { by, seq, at, token, deadline, reasons, ref shown, ref rules } = *taking;
+        let deadline = match deadline {
+            Some(deadline) => Some(NonZeroI64::new(deadline)?),
+            None => None,
+        };
+        Some(Self {
+            id,
+            number,
+            form,
+            seq,
+            at,
+            real: by.seen,
+            token: token.into(),
+            deadline,
+            reasons_when_taken: reasons,
+            shown: *shown,
+            rules: rules.clone(),
+            pending: ThinVec::new(),
+            refusals: ThinVec::new(),
+            reasons,
         })
     }
 
@@ -299,7 +382,7 @@ impl RestingLock {
             acquired,
             extended: None,
             extensions: 0,
-            deadline: self.deadline,
+            deadline: self.deadline.map(NonZeroI64::get),
             is_deadline_unknown: false,
             shortened: None,
             timestamp: None,
@@ -316,10 +399,13 @@ impl RestingLock {
         lock.reasons = self.reasons_when_taken;
         lock.reason_sources = reason_sources;
         lock.value = Some(self.token.clone());
-        lock.deadline = self.deadline;
+        lock.deadline = self.deadline.map(NonZeroI64::get);
         lock.times_taken = 1;
         lock.holds = vec![hold];
-        lock.pending.clone_from(&self.pending);
+        lock.pending = self.pending.to_vec();
+        if self.rules.has_guess {
+            FindingCollector::hold_back(&mut lock.pending, self.guess());
+        }
         self.show_refusals(&mut tracked);
         tracked
     }
@@ -333,7 +419,7 @@ impl RestingLock {
         let (mut collector, mut global) = (FindingCollector::default(), GlobalRuleState::default());
         let mut deadlines = Deadlines::default();
         for refusal in &self.refusals {
-            let (source, actor) = (refusal.source(&self.id), refusal.by(self.id.server));
+            let (source, actor) = (refusal.source(&self.id, &self.token), refusal.by(self.id.server));
             let context = RuleContext {
                 lock: &mut *lock,
                 links: &mut *links,
@@ -350,12 +436,13 @@ impl RestingLock {
             let (previous_real, timeline) = (refusal.real, None);
             let (global, deadlines) = (&mut global, &mut deadlines);
             let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
-            tracker.refuse(Some(&refusal.value));
+            tracker.refuse(Some(refusal.value(&self.token)));
             if let Some(work) = refusal.work {
                 rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        let is_silent = collector.findings().is_empty() && lock.pending.len() == self.pending.len();
+        let held_back = self.pending.len() + usize::from(self.rules.has_guess);
+        let is_silent = collector.findings().is_empty() && lock.pending.len() == held_back;
         debug_assert!(is_silent, "what follows from a refusal is told too late");
     }
 
@@ -365,23 +452,24 @@ impl RestingLock {
 
     /// Reads all around, so that its memory is fetched. What it returns means nothing.
     pub fn touch(&self) -> usize {
-        let numbers = self.number ^ self.seq ^ self.client;
+        let numbers = self.number ^ self.seq;
         self.token.len() ^ self.refusals.len() ^ usize::try_from(numbers).unwrap_or(0)
     }
 
     /// Holds findings back while the key may be no lock.
     pub fn hold_back(&mut self, pending: Vec<Finding>) {
-        self.pending = pending;
+        self.pending.reserve_exact(pending.len());
+        self.pending.extend(pending);
     }
 
     /// The client that holds it.
     pub fn holder(&self) -> ClientIdentity {
-        ClientIdentity { server: self.id.server, id: self.client, seen: self.real, labels: Arc::clone(&self.labels) }
+        self.form.by(self.id.server, self.real)
     }
 
     /// The command that took it.
     pub fn acquired(&self) -> Arc<JournalRef> {
-        source((self.seq, self.at, self.real), (&self.id, &self.token), (self.client, &self.labels), &self.line)
+        source((self.seq, self.at, self.real), (&self.id, &self.token), &self.form)
     }
 
     pub fn token(&self) -> &[u8] {
@@ -392,27 +480,44 @@ impl RestingLock {
         self.reasons
     }
 
+    /// Whether it is held back that others can guess the token.
+    pub fn has_guess(&self) -> bool {
+        self.rules.has_guess
+    }
+
+    /// That others can guess the token.
+    pub fn guess(&self) -> Finding {
+        let source = self.acquired();
+        guess(&self.id, &self.token, &source).finding(&self.id, &source, 1)
+    }
+
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
     }
 
     pub fn is_held_by(&self, client: &ClientIdentity) -> bool {
-        (self.id.server, self.client) == (client.server, client.id)
+        (self.id.server, self.form.client) == (client.server, client.id)
     }
 
     /// Whether a client holds the lock or waits for it.
     pub fn concerns(&self, client: &ClientIdentity) -> bool {
-        let is_refused = || self.refusals.iter().any(|refusal| refusal.client == client.id);
+        let is_refused = || self.refusals.iter().any(|refusal| refusal.form.client == client.id);
         self.is_held_by(client) || self.id.server == client.server && is_refused()
     }
 
-    /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now.
-    pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> Vec<Finding> {
+    /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the
+    /// guess.
+    pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> ThinVec<Finding> {
+        if self.refusals.is_empty() {
+            // Most locks are refused once or never.
+            self.refusals.reserve_exact(1);
+        }
         self.refusals.push(refusal);
         self.reasons = reasons;
-        match reasons.are_enough() {
-            true => std::mem::take(&mut self.pending),
-            false => Vec::new(),
+        if !reasons.are_enough() {
+            return ThinVec::new();
         }
+        self.rules.has_guess = false;
+        std::mem::take(&mut self.pending)
     }
 }

@@ -7,7 +7,7 @@ use super::client_state::ClientStates;
 use super::code::{Code, Severity};
 use super::finding::{Evidence, Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::lock::{Lock, push_exact};
+use super::lock::{Lock, LockId, push_exact};
 use super::lock_reason::{LockReason, LockReasons};
 use super::program_links::{ProgramLinks, SharedConnections};
 
@@ -44,6 +44,34 @@ pub struct FindingDraft {
     pub culprit: u64,
 }
 
+impl FindingDraft {
+    /// The finding about a lock, which this command has shown so many times.
+    pub fn finding(self, id: &LockId, source: &JournalRef, times: u64) -> Finding {
+        let Self { code, severity, sentence, mut evidence, culprit } = self;
+        evidence.sort_by_key(|evidence| (evidence.source.real, evidence.source.seq));
+        evidence.dedup_by(|later, earlier| {
+            (later.source.server, later.source.seq) == (earlier.source.server, earlier.source.seq)
+                && later.source.seq != 0
+        });
+        Finding {
+            code,
+            severity: severity.unwrap_or(code.severity()),
+            server: id.server,
+            db: id.db,
+            key: id.shared_key(),
+            sentence,
+            evidence,
+            times,
+            seq: source.seq,
+            last_seq: source.seq,
+            at: source.at,
+            culprit,
+            mark: None,
+            allowed: None,
+        }
+    }
+}
+
 impl RuleContext<'_> {
     /// Reports a finding about this lock; held back until the key is known to be a lock.
     pub fn report(&mut self, draft: FindingDraft) {
@@ -56,29 +84,7 @@ impl RuleContext<'_> {
     }
 
     fn add(&mut self, draft: FindingDraft, times: u64) {
-        let FindingDraft { code, severity, sentence, mut evidence, culprit } = draft;
-        evidence.sort_by_key(|evidence| (evidence.source.real, evidence.source.seq));
-        evidence.dedup_by(|later, earlier| {
-            (later.source.server, later.source.seq) == (earlier.source.server, earlier.source.seq)
-                && later.source.seq != 0
-        });
-        let id = &self.lock.id;
-        let finding = Finding {
-            code,
-            severity: severity.unwrap_or(code.severity()),
-            server: id.server,
-            db: id.db,
-            key: id.key.clone(),
-            sentence,
-            evidence,
-            times,
-            seq: self.source.seq,
-            last_seq: self.source.seq,
-            at: self.source.at,
-            culprit,
-            mark: None,
-            allowed: None,
-        };
+        let finding = draft.finding(&self.lock.id, &self.source, times);
         if finding.severity == Severity::Error && self.is_lock_if_misused() {
             self.note_reason(LockReason::Compared);
         }

@@ -47,14 +47,22 @@ impl ShelvedLocks {
         self.beside.iter().filter(move |(other, _)| *other == family).map(|(_, key)| *key)
     }
 
+    pub fn contains(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        self.position(server, db, key).is_some()
+    }
+
     /// Takes a key back that is taken again.
     pub fn take(&mut self, server: u16, db: u32, key: &[u8]) -> Option<KeptLock> {
+        let at = self.position(server, db, key)?;
+        self.locks.remove(at)
+    }
+
+    fn position(&self, server: u16, db: u32, key: &[u8]) -> Option<usize> {
         let is_it = |kept: &KeptLock| {
             let id = kept.id();
             *id.key == *key && (id.server, id.db) == (server, db)
         };
-        let at = self.locks.iter().position(is_it)?;
-        self.locks.remove(at)
+        self.locks.iter().position(is_it)
     }
 
     pub fn forget(&mut self, server: u16) {

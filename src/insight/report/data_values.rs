@@ -79,7 +79,7 @@ impl DataValues {
         let mut data = Vec::new();
         let mut places: HashMap<LockId, usize> = HashMap::new();
         for finding in found.iter().map(|found| found.finding).filter(|finding| finding.code == Code::LostUpdate) {
-            let id = LockId { server: finding.server, db: finding.db, key: finding.key.clone() };
+            let id = LockId { server: finding.server, db: finding.db, key: (&*finding.key).into() };
             places.entry(id).or_insert_with(|| {
                 data.push(Data { server: finding.server, db: finding.db, name: readable(&finding.key) });
                 data.len() - 1

@@ -485,7 +485,7 @@ impl<'a> ReportData<'a> {
             (None, Some(last)) => last.spot,
             (None, None) => AxisPoint { order: 0.0, at: finding.at, real: finding.at },
         };
-        let id = LockId { server: finding.server, db: finding.db, key: Arc::clone(&finding.key) };
+        let id = LockId { server: finding.server, db: finding.db, key: (&*finding.key).into() };
         PlacedFinding { finding, first, lock: locks.get(&id).copied(), spot, proofs }
     }
 

@@ -17,9 +17,10 @@ use super::waiting::{self, WaitingState};
 use crate::insight::audit::client_identity::ClientIdentity;
 use crate::insight::audit::client_state::ClientStates;
 use crate::insight::audit::finding::JournalRef;
-use crate::insight::audit::lock::{Hold, LockId};
+use crate::insight::audit::lock::{Hold, LockId, LockKey};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::RuleContext;
+use crate::insight::audit::timestamp::Timestamp;
 
 /// What the rules remember of one lock.
 #[derive(Clone, Default)]
@@ -43,6 +44,23 @@ pub struct RestingRules {
     has_token: bool,
     /// It was taken without an expiry.
     is_endless: bool,
+    /// It is not told yet that others can guess the token.
+    pub has_guess: bool,
+}
+
+impl RestingRules {
+    /// What is remembered when a client takes a lock that is known for nothing but its name, at this time on the server's clock and in
+    /// reality; `None` if there may be more to tell than that others can guess the token.
+    pub fn of_taking(token: &[u8], deadline: Option<i64>, (at, real): (i64, i64)) -> Option<Self> {
+        let is_usual = deadline.is_none_or(|deadline| expiry::is_usual(deadline - at.div_euclid(1000)));
+        let is_timestamp = deadline.is_none() && Timestamp::to_come(token, at, real).is_some();
+        let has_guess = tokens::is_guessable(token, false, deadline.is_some(), (at, real));
+        (is_usual && !is_timestamp && token.len() <= tokens::LONGEST).then_some(Self {
+            has_token: true,
+            is_endless: deadline.is_none(),
+            has_guess,
+        })
+    }
 }
 
 impl RuleState {
@@ -58,7 +76,7 @@ impl RuleState {
             && order.is_initial()
             && failover.is_initial();
         let (has_token, is_endless) = (tokens.at_rest(hold)?, expiry.at_rest(hold)?);
-        is_initial.then_some(RestingRules { has_token, is_endless })
+        is_initial.then_some(RestingRules { has_token, is_endless, has_guess: false })
     }
 
     /// Reads each state, so that its memory is fetched. What it returns means nothing.
@@ -138,6 +156,23 @@ impl GlobalRuleState {
         self.redlock.note_asked(id, token, by, None);
     }
 
+    /// Notes that a client took a lock with a token that may be that of an attempt to get it from several servers, of which no other
+    /// part is known.
+    pub fn note_given(
+        &mut self,
+        id: &LockId,
+        token: &[u8],
+        by: (&ClientIdentity, Arc<JournalRef>, u64),
+        lives: Option<i64>,
+    ) {
+        self.redlock.note_asked(id, token, by, Some(lives));
+    }
+
+    /// Whether somebody has asked for a lock with this token.
+    pub fn was_asked(&self, key: &[u8], token: &[u8]) -> bool {
+        self.redlock.was_asked(key, token)
+    }
+
     /// Notes a command that asked for a key and never ran.
     pub fn note_unanswered(&mut self, key: &[u8]) {
         self.redlock.note_unanswered(key);
@@ -152,6 +187,11 @@ impl GlobalRuleState {
     /// Notes a hold that the node in its master's place has not got. Returns the server of that node, if it is known.
     pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {
         self.failover.note_loss(lost)
+    }
+
+    /// Whether holds are known that the node in their master's place has not got.
+    pub fn has_losses(&self) -> bool {
+        self.failover.has_losses()
     }
 
     /// Notes that another node is master in a server's place.
@@ -192,7 +232,7 @@ impl GlobalRuleState {
     /// Notes that the client of an attempt to get a lock writes another key, of which `hash` is known.
     pub fn note_write(
         &mut self,
-        attempt: (&Arc<[u8]>, AttemptName),
+        attempt: (&LockKey, AttemptName),
         written: (u64, &[u8]),
         by: &ClientIdentity,
         source: Arc<JournalRef>,

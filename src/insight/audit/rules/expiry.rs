@@ -71,6 +71,11 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut ExpiryState, event: &L
     }
 }
 
+/// Whether nothing is told of a time to live in milliseconds.
+pub fn is_usual(left: i64) -> bool {
+    (SHORTEST..=LONGEST).contains(&left)
+}
+
 fn taken(context: &mut RuleContext<'_>, state: &mut ExpiryState) {
     let Some(hold) = context.lock.holds.last() else { return };
     let (seq, deadline) = (hold.acquired.seq, hold.deadline);
@@ -81,7 +86,7 @@ fn taken(context: &mut RuleContext<'_>, state: &mut ExpiryState) {
         push_exact(endless, seq);
     }
     let Some(left) = deadline.map(|deadline| deadline - context.source.at.div_euclid(1000)) else { return };
-    if !(SHORTEST..=LONGEST).contains(&left) {
+    if !is_usual(left) {
         let sentence = format!(
             "{} took {} for {}: {}",
             context.source.display_name(),

@@ -13,7 +13,7 @@ use crate::insight::audit::client_identity::SameProgram;
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::effect::LockShape;
 use crate::insight::audit::finding::{Evidence, JournalRef};
-use crate::insight::audit::lock::{Failover, Hold, HoldEnd, HoldStatus, PastHold};
+use crate::insight::audit::lock::{Failover, Hold, HoldEnd, HoldStatus, LockKey, PastHold};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
 use crate::insight::audit::lock_reason::{LockReason, LockReasons};
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -70,7 +70,7 @@ impl Replacement {
 #[derive(Clone)]
 pub struct LostHold {
     pub db: u32,
-    pub key: Arc<[u8]>,
+    pub key: LockKey,
     pub hold: Hold,
     /// Why the key is a lock, as far as its master has shown.
     pub reasons: LockReasons,
@@ -128,6 +128,10 @@ impl GlobalFailoverState {
         }
         self.doubled.push_back(name);
         true
+    }
+
+    pub fn has_losses(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     pub fn note_loss(&mut self, lost: LostHold) -> Option<u16> {

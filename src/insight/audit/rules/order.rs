@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
@@ -78,14 +79,25 @@ pub struct GlobalOrderState {
     waits: Vec<Option<Wait>>,
     /// The slots without waits.
     free: Vec<usize>,
-    /// The hashes of the wanted locks, by slot. They are compared first: a wait is far away in memory.
-    locks: Vec<u64>,
+    /// What is looked at of each wait, by slot: the wait itself is far away in memory.
+    edges: Vec<Edge>,
     /// The slots with waits, the oldest at the front.
     order: VecDeque<usize>,
     /// The slots of each client that waits.
     by_client: HashMap<(u16, u64), Slots, FixedState>,
     /// How many wait for each client.
     by_holder: HashMap<(u16, u64), usize, FixedState>,
+}
+
+/// A wait in short.
+#[derive(Clone, Copy, Default)]
+struct Edge {
+    /// The hash of the wanted lock.
+    lock: u64,
+    holder: (u16, u64),
+    /// The real time of the first attempt, and the earliest of the last one.
+    first: i64,
+    last: i64,
 }
 
 /// A set of slots.
@@ -114,7 +126,7 @@ impl GlobalOrderState {
         let slots = self.slots_of(connection(client));
         let lock = if slots.is_empty() { 0 } else { hash_of(id) };
         let is_it =
-            |slot: &usize| self.locks[*slot] == lock && self.wait(*slot).is_some_and(|wait| *wait.wanted == *id);
+            |slot: &usize| self.edges[*slot].lock == lock && self.wait(*slot).is_some_and(|wait| *wait.wanted == *id);
         slots.iter().copied().find(is_it)
     }
 
@@ -126,12 +138,17 @@ impl GlobalOrderState {
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.waits.push(None);
-            self.locks.push(0);
+            self.edges.push(Edge::default());
             self.waits.len() - 1
         });
         self.by_client.entry(connection(&wait.client)).or_default().push(slot);
         *self.by_holder.entry(connection(&wait.holder)).or_default() += 1;
-        self.locks[slot] = hash_of(&wait.wanted);
+        self.edges[slot] = Edge {
+            lock: hash_of(&wait.wanted),
+            holder: connection(&wait.holder),
+            first: wait.first.real,
+            last: wait.last.earliest,
+        };
         self.waits[slot] = Some(wait);
         self.order.push_back(slot);
     }
@@ -157,8 +174,8 @@ impl GlobalOrderState {
     /// Nobody waits for a lock any more.
     fn forget(&mut self, id: &LockId) {
         let hash = hash_of(id);
-        for slot in 0..self.locks.len() {
-            if self.locks[slot] == hash && self.wait(slot).is_some_and(|wait| *wait.wanted == *id) {
+        for slot in 0..self.edges.len() {
+            if self.edges[slot].lock == hash && self.wait(slot).is_some_and(|wait| *wait.wanted == *id) {
                 self.remove(slot);
             }
         }
@@ -172,9 +189,10 @@ impl GlobalOrderState {
         source: impl FnOnce() -> Arc<JournalRef>,
         work: u64,
     ) -> bool {
-        let own = self.find(client, id).and_then(|own| self.waits[own].as_mut());
-        let Some(wait) = own else { return false };
+        let Some(own) = self.find(client, id) else { return false };
+        let Some(wait) = &mut self.waits[own] else { return false };
         (wait.last, wait.work.1) = (source(), work);
+        self.edges[own].last = wait.last.earliest;
         true
     }
 }
@@ -298,22 +316,27 @@ fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
     if !global.by_holder.contains_key(&client) {
         return None;
     }
-    // For each wait the one before it on the path, and the length of the path.
-    let mut met: Vec<Option<(usize, usize)>> = vec![None; global.waits.len()];
-    let mut next = VecDeque::from([own]);
-    met[own] = Some((own, 1));
+    let since = global.edges[own].first;
+    // For each wait the one before it on the path, and the length of the path; 0 for one that was not met.
+    let mut met = [(0, 0); MAX_WAITS];
+    let mut next: ArrayVec<usize, MAX_WAITS> = ArrayVec::new();
+    met[own] = (own, 1);
+    next.push(own);
     // The clients whose waits are all met.
     let mut followed: SmallVec<[(u16, u64); 32]> = SmallVec::new();
-    while let Some(at) = next.pop_front() {
-        let length = met[at]?.1;
-        let holder = connection(&global.wait(at)?.holder);
+    let mut done = 0;
+    while let Some(&at) = next.get(done) {
+        done += 1;
+        let length = met[at].1;
+        let holder = global.edges[at].holder;
         if holder == client && length > 1 {
             let slots = way_to(&met, own, at);
-            let way = || slots.iter().filter_map(|slot| global.wait(*slot));
-            let all_since = way().map(|wait| wait.first.real).max()?;
+            let way = || slots.iter().map(|slot| &global.edges[*slot]);
+            let all_since = way().map(|edge| edge.first).max()?;
             // The last client to come may have been refused only once since.
-            let is_closed = way().all(|wait| wait.last.earliest > all_since);
-            if is_closed && !way().all(|wait| wait.is_reported) {
+            let is_closed = way().all(|edge| edge.last > all_since);
+            let is_told = |slot: &usize| global.wait(*slot).is_some_and(|wait| wait.is_reported);
+            if is_closed && !slots.iter().all(is_told) {
                 return Some(slots);
             }
             continue;
@@ -323,9 +346,10 @@ fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
         }
         followed.push(holder);
         for other in global.slots_of(holder) {
-            if met[*other].is_none() {
-                met[*other] = Some((at, length + 1));
-                next.push_back(*other);
+            // Whoever was not refused since this one waits is on no such circle.
+            if met[*other].1 == 0 && global.edges[*other].last > since {
+                met[*other] = (at, length + 1);
+                next.push(*other);
             }
         }
     }
@@ -333,14 +357,12 @@ fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
 }
 
 /// The path to a wait.
-fn way_to(met: &[Option<(usize, usize)>], own: usize, last: usize) -> Vec<usize> {
+fn way_to(met: &[(usize, usize); MAX_WAITS], own: usize, last: usize) -> Vec<usize> {
     let mut way = vec![last];
     let mut at = last;
-    while at != own
-        && let Some((before, _)) = met[at]
-    {
-        way.push(before);
-        at = before;
+    while at != own {
+        at = met[at].0;
+        way.push(at);
     }
     way.reverse();
     way

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::tokens::is_unique_token;
 use super::wording::{key_text, spelled};
@@ -17,7 +18,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
 use crate::insight::audit::effect::{Intent, LockShape, Precondition};
 use crate::insight::audit::finding::{Evidence, JournalRef};
-use crate::insight::audit::lock::{HoldStatus, LockId};
+use crate::insight::audit::lock::{HoldStatus, LockId, LockKey};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -27,13 +28,13 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 pub struct GlobalRedlockState {
     attempts: HashMap<AttemptName, Attempt, FixedState>,
     /// The servers that clients ask for a key.
-    asked: HashMap<Arc<[u8]>, SmallVec<[u16; 8]>, FixedState>,
+    asked: HashMap<LockKey, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
     clocks: Vec<(u16, i64)>,
     /// The servers that took the place of another one, and that one: they are one server for a lock over several.
     successors: SmallVec<[(u16, u16); 2]>,
     /// What clients wrote while they had a key on some server, by its hash.
-    worked: HashMap<Arc<[u8]>, Worked, FixedState>,
+    worked: HashMap<LockKey, Worked, FixedState>,
     /// The keys that were asked for, by their hashes, with commands that never ran.
     unanswered: HashSet<u64, FixedState>,
     begun: u64,
@@ -90,9 +91,9 @@ struct Attempt {
     number: u64,
     parts: SmallVec<[Part; 1]>,
     /// What its client wrote while some server had given it the lock.
-    written: SmallVec<[Written; 1]>,
+    written: ThinVec<Written>,
     /// The proof that its lock was used.
-    used: Option<Evidence>,
+    used: Option<Box<Evidence>>,
     is_reported: bool,
 }
 
@@ -142,7 +143,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
         LockEvent::Extended { hold, precondition, is_own: true, .. } => {
             let Some(token) = token_of(context, hold, precondition) else { return };
             let evidence = context.now("extended it");
-            with(context, state, &token, |attempt| attempt.used = Some(evidence));
+            with(context, state, &token, |attempt| attempt.used = Some(Box::new(evidence)));
             judge_use(context, state, &token);
         }
         LockEvent::Deleted { hold, precondition, .. } => {
@@ -190,7 +191,7 @@ impl Part {
 
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: SmallVec::new(), written: SmallVec::new(), used: None, is_reported: false }
+        Self { number, parts: SmallVec::new(), written: ThinVec::new(), used: None, is_reported: false }
     }
 
     /// How many servers were asked, and how many of them granted the lock.
@@ -323,6 +324,11 @@ impl GlobalRedlockState {
         }
     }
 
+    /// Whether an attempt with this token is known.
+    pub fn was_asked(&self, key: &[u8], token: &[u8]) -> bool {
+        self.attempts.contains_key(&name(key, token))
+    }
+
     /// The attempt with this token, if locks may lie on several servers.
     pub fn attempt(&self, key: &[u8], token: &[u8]) -> Option<AttemptName> {
         let name = name(key, token);
@@ -332,7 +338,7 @@ impl GlobalRedlockState {
     /// Notes that the client of an attempt writes another key. `hash` is that of the other key.
     pub fn note_write(
         &mut self,
-        (lock, attempt): (&Arc<[u8]>, AttemptName),
+        (lock, attempt): (&LockKey, AttemptName),
         (hash, key): (u64, &[u8]),
         by: &ClientIdentity,
         source: Arc<JournalRef>,
@@ -344,7 +350,7 @@ impl GlobalRedlockState {
         if self.worked.len() >= MAX_KEYS && !self.worked.contains_key(lock) {
             return;
         }
-        let worked = self.worked.entry(Arc::clone(lock)).or_default();
+        let worked = self.worked.entry(lock.clone()).or_default();
         let is_its = |(other, client): &(u64, ClientIdentity)| *other == hash && client.is_same_connection(by);
         if worked.len() < MAX_WORKED && !worked.iter().any(is_its) {
             worked.push((hash, by.clone()));
@@ -390,7 +396,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
         && attempt.parts.iter().all(|part| part.released.is_none())
     {
         let used = kept(context, &attempt);
-        with(context, state, token, |attempt| attempt.used = used);
+        with(context, state, token, |attempt| attempt.used = used.map(Box::new));
         judge_use(context, state, token);
     }
     with(context, state, token, |attempt| {
@@ -483,7 +489,7 @@ fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, toke
     let key = key_text(context.lock);
     let draft = if gave * 2 <= servers {
         let mut evidence: Vec<Evidence> = attempt.parts.iter().map(Part::shown).collect();
-        evidence.push(used);
+        evidence.push(*used);
         let sentence = format!(
             "{client} used `{key}`, which only {gave} of {servers} servers had given it: another client can get the others \
              at the same time"
@@ -496,7 +502,7 @@ fn judge_use(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, toke
         && took / 1000 + lives / 100 + 2 >= lives
     {
         let mut evidence: Vec<Evidence> = parts().map(Part::shown).collect();
-        evidence.push(used);
+        evidence.push(*used);
         let sentence = format!(
             "{client} used `{key}`, although it had taken {} to get it from all servers, and it lives for {}: it was over when \
              the work began",

@@ -8,8 +8,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
 use crate::insight::audit::effect::LockShape;
 use crate::insight::audit::finding::JournalRef;
-use crate::insight::audit::lock::Hold;
-use crate::insight::audit::lock::push_exact;
+use crate::insight::audit::lock::{Hold, LockId, push_exact};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::lock_reason::LockReason;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -17,7 +16,7 @@ use crate::powers::ValueClass;
 
 /// How many tokens are remembered of each lock, and how many bytes of each.
 const MAX_TOKENS: usize = 4;
-const LONGEST: usize = 64;
+pub const LONGEST: usize = 64;
 /// How often a token must be used to be constant.
 const OFTEN: u32 = 3;
 
@@ -162,25 +161,30 @@ pub fn is_quiet(token: &[u8], at: i64, real: i64) -> bool {
 
 /// `is_counted` says that the token goes on from the one before.
 fn guessable(context: &mut RuleContext<'_>, token: &[u8], is_counted: bool) {
-    // A trivial value is reported by another rule.
-    if context.lock.shape != LockShape::Value || is_trivial(token) {
-        return;
+    let has_deadline = context.lock.holds.last().is_none_or(|hold| hold.deadline.is_some());
+    let moment = (context.source.at, context.source.real);
+    if context.lock.shape == LockShape::Value && is_guessable(token, is_counted, has_deadline, moment) {
+        context.report(guess(&context.lock.id, token, &context.source));
     }
-    let JournalRef { at, real, .. } = *context.source;
-    // A time without an expiry says when the lock is over, or was.
-    let is_end = context.lock.holds.last().is_some_and(|hold| hold.deadline.is_none()) && is_time(token, at, real);
-    if bits(token, at, real) >= ENOUGH && !is_counted || is_end {
-        return;
-    }
+}
+
+/// Whether it is told that others can guess a token, with which a lock is taken at this time.
+pub fn is_guessable(token: &[u8], is_counted: bool, has_deadline: bool, (at, real): (i64, i64)) -> bool {
+    // A trivial value is reported by another rule. A time without an expiry says when the lock is over, or was.
+    !is_trivial(token) && (is_counted || bits(token, at, real) < ENOUGH) && (has_deadline || !is_time(token, at, real))
+}
+
+/// What is told of a token that others can guess.
+pub fn guess(id: &LockId, token: &[u8], source: &Arc<JournalRef>) -> FindingDraft {
     let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();
-    let why = match is_time(token, at, real) {
+    let why = match is_time(token, source.at, source.real) {
         true => "which is a time",
         false => "which others can guess or make, too, and then release it",
     };
-    let sentence =
-        format!("{} took {} with the token `{shown}`, {why}", context.source.display_name(), quoted(context.lock));
-    let evidence = vec![context.now("took the lock with a token that can be guessed")];
-    context.report(FindingDraft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 });
+    let key = String::from_utf8_lossy(&id.key);
+    let sentence = format!("{} took `{key}` with the token `{shown}`, {why}", source.display_name());
+    let evidence = vec![source.shows("took the lock with a token that can be guessed")];
+    FindingDraft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 }
 }
 
 /// Whether a token is most probably unique: at least 64 bits, and no text.

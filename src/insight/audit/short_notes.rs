@@ -1,0 +1,403 @@
+//! Attempts that are noted in short: one that is refused by a lock at rest, and one that takes a key of which nothing is known.
+//!
+//! Most attempts to take a lock are refused, and for as long as nothing else happens, nothing follows but who waits for how long. With
+//! many locks it is the memory that costs time: a lock at rest has a tenth of it, and so has a refusal that is postponed. The rules see
+//! it when something else happens to the lock. A lock that is taken begins at rest, in the state in which the rules would leave it.
+//!
+//! What a rule could report at once is not noted in short, nor what concerns more than the lock, but for the few things that are done
+//! here at once: the client has met the lock, holds it, or may wait for it while it holds another one, and its token may be that of an
+//! attempt at several servers.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::apply_effect::shown_by_refusal;
+use super::audit_state::{AuditState, is_matched};
+use super::auditor::Auditor;
+use super::client_identity::{ClientIdentity, SameProgram};
+use super::client_state::ClientState;
+use super::code::Code;
+use super::command_effects::{Executed, effects_of};
+use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
+use super::finding::JournalRef;
+use super::journal_line::{JournalLine, plausible};
+use super::lock_reason::{LockReason, LockReasons};
+use super::lock_table::Place;
+use super::resting_lock::{LineForm, Refusal, RestingLock, Taking};
+use super::rules::{RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding};
+use crate::base::process::Process;
+use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader, shared_line};
+use crate::spec::{CommandKind, LockEffect};
+
+/// How many refusals of a lock are postponed at most, and how many of one client: less than any rule counts that tells of clients
+/// that try often, at equal distances, or together.
+const MAX_POSTPONED: usize = 64;
+const MAX_OF_CLIENT: usize = 3;
+
+/// How many lines after it was taken a lock is put to rest, if it is refused then for the first time, and there are many.
+const LONG_AGO: u64 = 1024;
+
+/// What follows from a refusal.
+struct Consequence {
+    /// The reasons of the lock with those that it shows.
+    reasons: LockReasons,
+    /// Whether the client has met the lock before.
+    has_met: bool,
+    /// Whether the client was refused before while it held another lock, and does not wait yet.
+    was_holding: bool,
+    /// Whether the client offered the value that the lock has.
+    is_alike: bool,
+    /// Whether it is the client that holds the lock.
+    is_own: bool,
+}
+
+/// A command that asks for a lock.
+struct Attempt<'a> {
+    /// The client at this command.
+    by: &'a ClientIdentity,
+    seq: u64,
+    at: i64,
+    db: u32,
+    key: &'a [u8],
+    value: &'a [u8],
+    expiry: ExpiryChange,
+    took: bool,
+}
+
+/// What is noted of an attempt.
+enum Note {
+    Taken(NewLock),
+    Refused(Place, Consequence),
+}
+
+/// What becomes of a key of which nothing was known.
+struct NewLock {
+    /// In milliseconds on the server's clock.
+    deadline: Option<i64>,
+    reasons: LockReasons,
+    shown: [Option<LockReason>; 2],
+    rules: RestingRules,
+}
+
+impl Auditor {
+    /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. It is noted in short
+    /// if all that it did is to take a key of which nothing is known, or to be refused by a lock at rest. Returns whether it did.
+    #[inline]
+    pub fn process_header(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
+        let is_plain = !header.is_event && !header.is_cut && !header.has_more;
+        let is_answer = matches!(header.reply, b":0\r\n" | b"$-1\r\n" | b"_\r\n" | b"*-1\r\n" | b":1\r\n" | b"+OK\r\n");
+        if !is_plain || !is_answer || header.order != EffectOrder::Total || header.outcome != Outcome::Answered {
+            return false;
+        }
+        let Some(row) = self.commands().find(header.first) else { return false };
+        let is_about_locks = match row.lock_effect {
+            LockEffect::SetIfAbsent => true,
+            // Without a condition it has three words.
+            LockEffect::SetByOptions => header.words > 3,
+            LockEffect::Delete => header.words == 2,
+            LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual => true,
+            _ => false,
+        };
+        if row.kind != CommandKind::Keys || !is_about_locks || self.has_waiting_lines() || !self.state.is_plain() {
+            return false;
+        }
+        let (at, real) = (plausible(header.at), plausible(header.real));
+        let Some(client) = self.state.clients.get(&(server, header.client)) else { return false };
+        let Some(labels) = record.labels_without_node(header) else { return false };
+        let Some(by) = self.state.identity(client, labels, real) else { return false };
+        if client.found_taken().is_some() {
+            return false;
+        }
+        let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
+        let executed = Executed { db: header.db, words: &words, reply: header.reply };
+        let effects = effects_of(row.lock_effect, executed);
+        let [effect] = effects.as_slice() else { return false };
+        let attempt = Attempt::of(effect, &by, (header.seq, at));
+        let note = attempt.as_ref().and_then(|attempt| self.state.in_short(attempt));
+        let is_tracked = || self.state.is_about_tracked(server, effect);
+        if note.is_none() && !is_tracked()
+            || self.state.has_due(server, at)
+            || self.presumed.concerns(server, header, row)
+            || self.claims.concerns(server, header, row)
+            || self.declared.awaits(server, header.client)
+            || self.declared.knows(server, header.db, header.second)
+        {
+            return false;
+        }
+        let note = match (&attempt, note) {
+            (Some(attempt), Some(note)) => {
+                let Some(form) = self.state.locks.form_of(&by, &words) else { return false };
+                Some((attempt, note, form))
+            }
+            _ => None,
+        };
+        if !self.data.note_header(server, header, row) {
+            return false;
+        }
+        self.lines += 1;
+        self.state.advance_time(server, header.seq, (at, real), real);
+        match note {
+            Some((attempt, note, form)) => self.state.note(attempt, note, form),
+            None => {
+                let source = JournalRef {
+                    server,
+                    seq: header.seq,
+                    at,
+                    real,
+                    earliest: real,
+                    place: header.seq,
+                    node: None,
+                    client: by.id,
+                    name: Arc::clone(&by.name),
+                    process: by.process.clone(),
+                    line: shared_line(&words),
+                };
+                self.state.apply_to_tracked(&by, Arc::new(source), effect);
+            }
+        }
+        true
+    }
+}
+
+impl<'a> Attempt<'a> {
+    fn of(effect: &KeyEffect<'a>, by: &'a ClientIdentity, (seq, at): (u64, i64)) -> Option<Self> {
+        let KeyEffect { db, key, effect: Effect::Take { value, expiry, took }, precondition: Precondition::None } =
+            *effect
+        else {
+            return None;
+        };
+        Some(Self { by, seq, at, db, key, value, expiry, took })
+    }
+}
+
+/// What follows from a refusal; `None` if a rule may have something to tell.
+fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence> {
+    let Attempt { by, at, value, .. } = attempt;
+    let refusals = lock.refusals();
+    let before = || refusals.iter().filter(|refusal| refusal.form.client == by.id);
+    let mut reasons = lock.reasons();
+    if refusals.len() >= MAX_POSTPONED || before().count() >= MAX_OF_CLIENT || reasons.has(LockReason::Timestamp) {
+        return None;
+    }
+    let (is_alike, is_own) = (*value == lock.token(), lock.is_held_by(by));
+    if is_own {
+        // As of a default or a flag, of which one writer makes sure as often as it likes.
+        if !is_unique_token(value) {
+            reasons.note_data();
+        }
+    } else {
+        if lock.holder().same_program(by) == SameProgram::Yes || is_alike && !is_quiet(value, *at, by.seen) {
+            return None;
+        }
+        match shown_by_refusal(reasons, Some(lock.token()), Some(value)) {
+            Some(reason) => reasons.add(reason),
+            None => reasons.note_data(),
+        }
+    }
+    let was_holding = before().filter(|refusal| refusal.work.is_some()).count() == 1;
+    Some(Consequence { reasons, has_met: before().next().is_some(), was_holding, is_alike, is_own })
+}
+
+impl AuditState {
+    /// Whether there is one server alone, of which nothing is missing, and nothing that a refusal could be about beside a lock.
+    fn is_plain(&self) -> bool {
+        !self.has_several_servers()
+            && self.carried.is_empty()
+            && self.timeline.is_none()
+            && self.global.replacements().is_empty()
+            && self.collector.are_whole()
+    }
+
+    /// The lock at a place, if it is at rest.
+    fn resting(&mut self, place: Place, seq: u64) -> Option<&RestingLock> {
+        // Tests have too few locks for them to come to rest by themselves: in a debug build it is half of the lines that find them so.
+        let is_trial = cfg!(debug_assertions) && seq.is_multiple_of(2);
+        if is_trial || self.locks.are_many() {
+            self.locks.put_to_rest(place, if is_trial { seq } else { seq.saturating_sub(LONG_AGO) });
+        }
+        self.locks.resting(place)
+    }
+
+    /// A client at a command, if it is known by the name and the process that it has there.
+    fn identity(
+        &self,
+        client: &ClientState,
+        labels: (&[u8], Option<&Arc<Process>>),
+        seen: i64,
+    ) -> Option<ClientIdentity> {
+        let known = &client.client;
+        (known.has_labels(labels) && self.is_met(known)).then(|| ClientIdentity { seen, ..known.clone() })
+    }
+
+    /// Notes in short what a line did to a key, if that can be. Returns whether it did.
+    pub fn note_effect_in_short(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
+        let is_plain = line.order == EffectOrder::Total
+            && line.outcome == Outcome::Answered
+            && (line.replied_at, line.earliest, line.place) == (None, line.real, line.seq)
+            && !(line.is_loose || line.is_stale || line.is_cut || line.lacks_reply())
+            && line.node().is_none();
+        let Effect::Take { value, .. } = effect.effect else { return false };
+        // What a script or a transaction has run is shown otherwise.
+        let is_shown = line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value);
+        if !is_plain || !is_shown || !self.is_plain() {
+            return false;
+        }
+        let Some(client) = self.clients.get(&(line.server, line.client)) else { return false };
+        let Some(by) = self.identity(client, line.client_labels(), line.real) else { return false };
+        let Some(attempt) = Attempt::of(effect, &by, (line.seq, line.at)) else { return false };
+        let Some(note) = self.in_short(&attempt) else { return false };
+        let Some(form) = self.locks.form_of(&by, &line.words) else { return false };
+        self.note(&attempt, note, form);
+        true
+    }
+
+    /// Whether a command is about a lock that is tracked and stays so, and about nothing else.
+    fn is_about_tracked(&self, server: u16, effect: &KeyEffect<'_>) -> bool {
+        let Some(reasons) = self.locks.reasons(server, effect.db, effect.key) else { return false };
+        match effect.effect {
+            Effect::Take { .. } => !reasons.are_a_guess(),
+            Effect::Delete { .. } | Effect::NotOwned { .. } => reasons.are_enough(),
+            _ => false,
+        }
+    }
+
+    /// Shows the rules what a command did to a lock.
+    fn apply_to_tracked(&mut self, by: &ClientIdentity, source: Arc<JournalRef>, effect: &KeyEffect<'_>) {
+        let Some(id) = self.locks.id(by.server, effect.db, effect.key) else { return };
+        let is_said = is_matched(&self.scope.locks, effect.key);
+        self.clients.meet(by).client.seen = by.seen;
+        self.with_lock(&id, Some(by), source, |tracker| {
+            if is_said {
+                tracker.note_reason(LockReason::Said);
+            }
+            tracker.apply(effect);
+        });
+        self.prune_met(by);
+    }
+
+    /// What an attempt comes to, if that can be noted in short.
+    fn in_short(&mut self, attempt: &Attempt<'_>) -> Option<Note> {
+        let place = self.locks.place(attempt.by.server, attempt.db, attempt.key);
+        match (attempt.took, place) {
+            (true, None) => self.new_lock(attempt).map(Note::Taken),
+            (false, Some(place)) => {
+                let lock = self.resting(place, attempt.seq)?;
+                consequence(lock, attempt).map(|consequence| Note::Refused(place, consequence))
+            }
+            (true, Some(_)) | (false, None) => None,
+        }
+    }
+
+    fn note(&mut self, attempt: &Attempt<'_>, note: Note, form: Arc<LineForm>) {
+        match note {
+            Note::Taken(new) => self.take(attempt, new, form),
+            Note::Refused(place, consequence) => {
+                let Attempt { by, seq, at, value, .. } = attempt;
+                let value = (!consequence.is_alike).then(|| (*value).into());
+                let refusal = Refusal { form, seq: *seq, at: *at, real: by.seen, value, work: None };
+                self.postpone(place, by, refusal, &consequence);
+            }
+        }
+    }
+
+    /// What becomes of a key that is taken; `None` if something may be known of it, or a rule may have something to tell.
+    fn new_lock(&self, attempt: &Attempt<'_>) -> Option<NewLock> {
+        let Attempt { by, seq, at, db, key, value, expiry, .. } = attempt;
+        let is_trial = cfg!(debug_assertions) && seq.is_multiple_of(2);
+        let is_met = is_of_attempt(value) && self.global.was_asked(key, value) || self.global.has_losses();
+        if !(is_trial || self.locks.are_many())
+            || is_met
+            || is_matched(&self.scope.not_locks, key)
+            || !self.learned.is_empty() && self.learned.knows(key, value)
+            || self.shelved.contains(by.server, *db, key)
+        {
+            return None;
+        }
+        let deadline = expiry.deadline(*at, None);
+        let rules = RestingRules::of_taking(value, deadline, (*at, by.seen))?;
+        let (mut reasons, mut shown) = (LockReasons::of_key(key), [None; 2]);
+        if is_matched(&self.scope.locks, key) {
+            reasons.add(LockReason::Said);
+            shown[0] = Some(LockReason::Said);
+        }
+        Some(NewLock { deadline, reasons, shown, rules })
+    }
+
+    /// A client takes a key of which nothing is known.
+    fn take(&mut self, attempt: &Attempt<'_>, new: NewLock, form: Arc<LineForm>) {
+        let Attempt { by, seq, at, db, key, value, .. } = attempt;
+        let NewLock { deadline, reasons, shown, mut rules } = new;
+        let is_known = reasons.are_enough();
+        // What is known for a lock holds nothing back.
+        let is_guess_told = is_known && std::mem::take(&mut rules.has_guess);
+        let taking = Taking { by, seq: *seq, at: *at, token: value, deadline, reasons, shown, rules };
+        let Some((number, lock)) = self.locks.add_resting((by.server, *db, key), &taking, form) else { return };
+        let id = Arc::clone(lock.id());
+        let client = self.clients.meet(by);
+        client.client.seen = by.seen;
+        client.note_hold(&id);
+        let work = client.work;
+        if let Some(deadline) = deadline {
+            self.note_deadline(deadline, number, &id);
+        }
+        if is_known {
+            self.collector.locks += 1;
+        }
+        if is_guess_told {
+            self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
+        }
+        if is_of_attempt(value) {
+            let lives = deadline.map(|deadline| deadline - at.div_euclid(1000));
+            self.global.note_given(&id, value, (by, lock.acquired(), work), lives);
+        }
+        self.prune_met(by);
+    }
+
+    /// Notes a refusal at a lock at rest.
+    fn postpone(&mut self, place: Place, by: &ClientIdentity, mut refusal: Refusal, consequence: &Consequence) {
+        let Some(lock) = self.locks.resting(place) else { return };
+        let (id, token) = (Arc::clone(lock.id()), lock.token());
+        let client = self.clients.meet(by);
+        client.client.seen = by.seen;
+        if !consequence.has_met {
+            client.note_met(&id);
+        }
+        let (all_work, work) = (client.work, work_while_holding(client, &id));
+        if is_of_attempt(refusal.value(token)) {
+            self.global.note_asked_in_vain(&id, refusal.value(token), (by, refusal.source(&id, token), all_work));
+        }
+        let mut waits = false;
+        if consequence.is_own && !consequence.is_alike {
+            // Several parts of a program share the connection.
+            self.shared.note(by);
+        }
+        if let Some(work) = work.filter(|_| !consequence.is_own) {
+            waits = self.global.wait_longer(by, &id, || refusal.source(&id, token), work);
+            refusal.work = (!waits).then_some(work);
+            if !waits && consequence.was_holding {
+                let is_first = |known: &&Refusal| known.form.client == by.id && known.work.is_some();
+                let first = lock.refusals().iter().find(is_first);
+                let first = first.and_then(|first| Some((first.source(&id, token), first.work?)));
+                if let Some(first) = first {
+                    let attempts = [first, (refusal.source(&id, token), work)];
+                    self.global.note_wait(by, &id, (lock.holder(), lock.acquired()), attempts);
+                    waits = true;
+                }
+            }
+        }
+        if !lock.reasons().are_enough() && consequence.reasons.are_enough() {
+            self.collector.locks += 1;
+            if lock.has_guess() {
+                self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
+            }
+        }
+        let source = waits.then(|| refusal.source(&id, token));
+        let source = source.filter(|source| self.global.has_circle(&self.clients, by, &id, source));
+        self.locks.postpone(place, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));
+        self.prune_met(by);
+        if let Some(source) = source {
+            self.with_lock(&id, Some(by), source, |tracker| tracker.global.tell_circle(&mut tracker.context));
+        }
+    }
+}
