@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use redouble::Server;
+use redouble::{Code, Server};
 
-use super::story::{Played, play, token};
+use super::story::{Played, found, play, token};
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, start};
 
@@ -126,4 +126,56 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
     // Who knows little keeps it.
     assert_eq!(info(&mut quiet)["forgotten"].integer(), 0);
     assert_eq!(quiet.ask("REDOUBLE LOCKS").items().len(), 1);
+}
+
+// ---- what is told by the header of a record alone, as half of the lines are in a debug build: every story is played with both halves
+
+/// All clients have to do with locks already.
+const MET: &str = "
+    a: SET lock:a {x} NX PX 1000
+    b: SET lock:b {y} NX PX 1000
+    A: SET lock:c {z} NX PX 1000
+    B: SET lock:d {w} NX PX 1000
+    C: SET lock:e {v} NX PX 1000
+";
+
+#[test]
+fn a_lock_that_has_just_begun_knows_another_connection_of_the_same_attempt_by_a_token_with_a_time() {
+    let story = format!("{MET} a: SET lock:job w1-{{ms+0}} NX PX 30000\n b: SET lock:job w1-{{ms+0}} NX PX 30000");
+    assert!(found(Code::OneServer, &story).is_some());
+}
+
+#[test]
+fn a_longer_token_that_begins_with_that_of_the_holder_is_the_same_to_the_rules() {
+    let token = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    let story = format!("{MET} A: SET lock:job {token} NX PX 30000\n B: SET lock:job {token}b NX PX 30000");
+    assert!(found(Code::TokenReused, &story).is_some());
+}
+
+#[test]
+fn a_job_that_is_put_back_as_something_else_is_not_taken_twice() {
+    let story = |between: &str| {
+        format!(
+            "{MET}
+            A: ZADD jobs 1 job17
+            A: ZREM jobs job17
+            B: ZREM jobs job17
+            {between}
+            A: INCR runs:job17
+            B: INCR runs:job17
+            A: GET runs:job17
+            B: GET runs:job17"
+        )
+    };
+    assert_eq!(found(Code::CheckedThenTaken, &story("C: SET jobs {j} NX PX 1000")), None);
+    play(&story("C: SETNX other {j}"));
+}
+
+#[test]
+fn a_client_that_holds_a_lock_and_asks_for_it_again_is_told_of_at_its_end() {
+    let again = "A: SET lock:job {b} NX PX 30000\n".repeat(3);
+    let story =
+        format!("{MET} A: SET lock:job {{a}} NX PX 30000\n B: SET lock:job {{c}} NX PX 30000\n {again} +31s\n B: PING");
+    assert!(found(Code::SelfDeadlock, &story).is_some());
+    assert_eq!(found(Code::SelfDeadlock, &story.replacen("A: SET lock:job {b}", "A: PING {b}", 1)), None);
 }

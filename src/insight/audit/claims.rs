@@ -71,9 +71,10 @@ impl Claims {
     /// Whether a command that its header tells is worth a look.
     #[inline]
     pub fn concerns(&self, server: u16, header: &RecordHeader<'_>, row: &CommandSpec) -> bool {
-        is_claim(row.name)
-            || !self.claims.is_empty()
-                && self.claims.iter().any(|claim| !claim.is_over && claim.is_of(server, header.client))
+        let is_about = |claim: &Claim| {
+            !claim.is_over && claim.is_of(server, header.client) || claim.is_at(server, header.db, header.second)
+        };
+        is_claim(row.name) || !self.claims.is_empty() && self.claims.iter().any(is_about)
     }
 
     /// Forgets the claims on a server.
@@ -155,11 +156,16 @@ impl Claims {
         let words_of: OwnedWords = words.iter().copied().collect();
         let accessed = commands.keys(words_of.as_words());
         let own = |claim: &&mut Claim| !claim.is_over && claim.is_of(line.server, line.client);
+        let mut is_any_over = false;
         for claim in self.claims.iter_mut().filter(own) {
             claim.commands += 1;
-            claim.is_over |= claim.commands > MAX_COMMANDS;
+            claim.is_over = claim.commands > MAX_COMMANDS;
+            is_any_over |= claim.is_over;
         }
         if !accessed.writes {
+            if is_any_over {
+                self.judge(state);
+            }
             return;
         }
         for key in &accessed.keys {

@@ -26,6 +26,7 @@ use super::queued_commands::Queue;
 use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
 use crate::base::glob;
+use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome, RecordHeader, short_line};
 use crate::spec::{CommandKind, CommandSpec, Flag, Group, LockEffect, Table, TransactionCommand};
 
@@ -381,6 +382,11 @@ impl LostUpdates {
         let client = state.client_of(line);
         let others = self.parties.values().filter(|party| party.client.may_work_for(&client));
         others.for_each(|party| state.note_companion(&party.client, (client.server, client.id)));
+    }
+
+    /// Whether what is known of a client is what a line with this name and process says.
+    pub fn knows_by(&self, client: (u16, u64), labels: (&[u8], Option<&Arc<Process>>)) -> bool {
+        self.parties.get(&client).is_none_or(|known| known.client.has_labels(labels))
     }
 
     /// Keeps what a command did.

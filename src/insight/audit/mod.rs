@@ -11,7 +11,7 @@
 //! 6. The [`rules`], each with a state of its own beside the lock.
 //! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `resting_lock`, `lock_table`, `shelved_locks`, `audit_state`.
 //! 8. Data: `data_use`, `document`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
-//! 9. The auditor: `watched_keys`, `key_transfer`, `replaced_masters`, `work_after_loss`, `occupancy`, `occupancy_commands`, `claims`, `declared_locks`, `presumed_locks`, `queued_commands`, `cross_slot`,
+//! 9. The auditor: `watched_keys`, `key_transfer`, `replaced_masters`, `work_after_loss`, `occupancy`, `occupancy_commands`, `claims`, `declared_locks`, `presumed_locks`, `queued_commands`, `short_notes`, `cross_slot`,
 //!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!

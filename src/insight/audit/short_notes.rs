@@ -25,7 +25,7 @@ use super::journal_line::{JournalLine, plausible};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
 use super::resting_lock::{LineForm, Refusal, RestingLock, Taking};
-use super::rules::{RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding};
+use super::rules::{LONGEST_TOKEN, RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding};
 use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader, shared_line};
 use crate::spec::{CommandKind, LockEffect};
@@ -106,7 +106,7 @@ impl Auditor {
         let Some(client) = self.state.clients.get(&(server, header.client)) else { return false };
         let Some(labels) = record.labels_without_node(header) else { return false };
         let Some(by) = self.state.identity(client, labels, real) else { return false };
-        if client.found_taken().is_some() {
+        if client.found_taken().is_some() || !self.data.knows_by((server, header.client), labels) {
             return false;
         }
         let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
@@ -132,10 +132,12 @@ impl Auditor {
             }
             _ => None,
         };
+        self.data.tell_awaited(&mut self.state);
         if !self.data.note_header(server, header, row) {
             return false;
         }
         self.lines += 1;
+        (self.state.is_loose, self.state.is_stale) = (false, false);
         self.state.advance_time(server, header.seq, (at, real), real);
         match note {
             Some((attempt, note, form)) => self.state.note(attempt, note, form),
@@ -177,7 +179,9 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     let refusals = lock.refusals();
     let before = || refusals.iter().filter(|refusal| refusal.form.client == by.id);
     let mut reasons = lock.reasons();
-    if refusals.len() >= MAX_POSTPONED || before().count() >= MAX_OF_CLIENT || reasons.has(LockReason::Timestamp) {
+    let is_often = refusals.len() >= MAX_POSTPONED || before().count() >= MAX_OF_CLIENT;
+    // Of a long token, rules compare the beginning.
+    if is_often || reasons.has(LockReason::Timestamp) || value.len() > LONGEST_TOKEN {
         return None;
     }
     let (is_alike, is_own) = (*value == lock.token(), lock.is_held_by(by));
@@ -187,7 +191,8 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
             reasons.note_data();
         }
     } else {
-        if lock.holder().same_program(by) == SameProgram::Yes || is_alike && !is_quiet(value, *at, by.seen) {
+        let is_quiet = || is_quiet(value, *at, by.seen) && !is_of_attempt(value);
+        if lock.holder().same_program(by) == SameProgram::Yes || is_alike && !is_quiet() {
             return None;
         }
         match shown_by_refusal(reasons, Some(lock.token()), Some(value)) {
@@ -282,7 +287,11 @@ impl AuditState {
         match (attempt.took, place) {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
+                let is_said = is_matched(&self.scope.locks, attempt.key);
                 let lock = self.resting(place, attempt.seq)?;
+                if is_said && !lock.reasons().has(LockReason::Said) {
+                    return None;
+                }
                 consequence(lock, attempt).map(|consequence| Note::Refused(place, consequence))
             }
             (true, Some(_)) | (false, None) => None,

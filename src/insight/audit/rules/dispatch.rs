@@ -55,7 +55,8 @@ impl RestingRules {
         let is_usual = deadline.is_none_or(|deadline| expiry::is_usual(deadline - at.div_euclid(1000)));
         let is_timestamp = deadline.is_none() && Timestamp::to_come(token, at, real).is_some();
         let has_guess = tokens::is_guessable(token, false, deadline.is_some(), (at, real));
-        (is_usual && !is_timestamp && token.len() <= tokens::LONGEST).then_some(Self {
+        let is_kept_whole = token.len() <= tokens::LONGEST_TOKEN && deadline != Some(0);
+        (is_usual && !is_timestamp && is_kept_whole).then_some(Self {
             has_token: true,
             is_endless: deadline.is_none(),
             has_guess,

@@ -26,7 +26,7 @@ pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
 pub use failover::{LostHold, Replacement};
 pub use order::work_while_holding;
 pub use redlock::{AttemptName, is_of_attempt};
-pub use tokens::{class_of, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
+pub use tokens::{LONGEST_TOKEN, class_of, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
 
 #[cfg(test)]
 pub mod documented_limits {

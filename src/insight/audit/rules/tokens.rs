@@ -16,7 +16,7 @@ use crate::powers::ValueClass;
 
 /// How many tokens are remembered of each lock, and how many bytes of each.
 const MAX_TOKENS: usize = 4;
-pub const LONGEST: usize = 64;
+pub const LONGEST_TOKEN: usize = 64;
 /// How often a token must be used to be constant.
 const OFTEN: u32 = 3;
 
@@ -90,7 +90,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &L
 /// A client uses a token: it takes the lock, or is refused.
 fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], took: bool) {
     let (Some(actor), source) = (context.actor.cloned(), context.source.clone()) else { return };
-    let token = &token[..token.len().min(LONGEST)];
+    let token = &token[..token.len().min(LONGEST_TOKEN)];
     let Some(at) = state.used.iter().position(|used| *used.token == *token) else {
         if took {
             if state.used.len() >= MAX_TOKENS {
@@ -156,7 +156,7 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
 
 /// Whether nothing is told of a client that is refused with a token which another one has used, whoever these are.
 pub fn is_quiet(token: &[u8], at: i64, real: i64) -> bool {
-    !is_trivial(token) && token.len() <= LONGEST && bits(token, at, real) < ENOUGH
+    !is_trivial(token) && token.len() <= LONGEST_TOKEN && bits(token, at, real) < ENOUGH
 }
 
 /// `is_counted` says that the token goes on from the one before.
@@ -176,7 +176,7 @@ pub fn is_guessable(token: &[u8], is_counted: bool, has_deadline: bool, (at, rea
 
 /// What is told of a token that others can guess.
 pub fn guess(id: &LockId, token: &[u8], source: &Arc<JournalRef>) -> FindingDraft {
-    let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST)]).into_owned();
+    let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST_TOKEN)]).into_owned();
     let why = match is_time(token, source.at, source.real) {
         true => "which is a time",
         false => "which others can guess or make, too, and then release it",
