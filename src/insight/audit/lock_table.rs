@@ -347,7 +347,7 @@ impl LockTable {
     /// About how many bytes the locks take.
     pub fn memory(&self) -> usize {
         /// A lock that somebody holds, and one of the last that something happened to.
-        const RESTING: usize = 500;
+        const RESTING: usize = 400;
         const AWAKE: usize = 2800;
         const POSTPONED: usize = 200;
         let awake = self.awake.len().min(self.count);
