@@ -361,14 +361,14 @@ impl LockTable {
 
     #[inline]
     pub fn find_mut(&mut self, server: u16, db: u32, key: &[u8]) -> Option<&mut TrackedLock> {
-        let at = self.databases.iter().position(|(number, _)| *number == (server, db))?;
-        let kept = self.databases[at].1.get(key)?;
+        let place = self.place(server, db, key)?;
+        let kept = self.kept_at(place)?;
         if let KeptLock::Resting(resting) = kept {
             let (id, postponed) = (Arc::clone(resting.lock.id()), kept.postponed());
             self.postponed = self.postponed.saturating_sub(postponed);
             self.note_awake(id);
         }
-        self.databases[at].1.entry(key)?.wake()
+        self.entry_at(place)?.wake()
     }
 
     #[inline]
@@ -381,10 +381,6 @@ impl LockTable {
 
     pub fn contains(&self, server: u16, db: u32, key: &[u8]) -> bool {
         self.kept_of(server, db, key).is_some()
-    }
-
-    pub fn id(&self, server: u16, db: u32, key: &[u8]) -> Option<Arc<LockId>> {
-        self.kept_of(server, db, key).map(|kept| Arc::clone(kept.id()))
     }
 
     /// The reasons to take a key for a lock, if it is tracked.
@@ -415,6 +411,11 @@ impl LockTable {
     fn entry_at(&mut self, Place { database, page, at }: Place) -> Option<&mut KeptLock> {
         let (_, locks) = self.databases.get_mut(database)?;
         Arc::make_mut(&mut locks.pages.get_mut(page)?.locks).kept.get_mut(at)
+    }
+
+    /// The id of the lock at a place, and the reasons to take the key for one.
+    pub fn known_at(&self, place: Place) -> Option<(&Arc<LockId>, LockReasons)> {
+        self.kept_at(place).map(|kept| (kept.id(), kept.reasons()))
     }
 
     /// The lock at a place, if it is at rest.

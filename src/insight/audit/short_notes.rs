@@ -22,6 +22,7 @@ use super::command_effects::{Executed, effects_of};
 use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
 use super::finding::JournalRef;
 use super::journal_line::{JournalLine, plausible};
+use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
 use super::resting_lock::{LineForm, Refusal, RestingLock, Taking};
@@ -113,10 +114,14 @@ impl Auditor {
         let executed = Executed { db: header.db, words: &words, reply: header.reply };
         let effects = effects_of(row.lock_effect, executed);
         let [effect] = effects.as_slice() else { return false };
+        let place = self.state.locks.place(server, effect.db, effect.key);
         let attempt = Attempt::of(effect, &by, (header.seq, at));
-        let note = attempt.as_ref().and_then(|attempt| self.state.in_short(attempt));
-        let is_tracked = || self.state.is_about_tracked(server, effect);
-        if note.is_none() && !is_tracked()
+        let note = attempt.as_ref().and_then(|attempt| self.state.in_short(attempt, place));
+        let tracked = match note {
+            Some(_) => None,
+            None => place.and_then(|place| self.state.tracked(place, effect)),
+        };
+        if note.is_none() && tracked.is_none()
             || self.state.has_due(server, at)
             || self.presumed.concerns(server, header, row)
             || self.claims.concerns(server, header, row)
@@ -139,9 +144,10 @@ impl Auditor {
         self.lines += 1;
         (self.state.is_loose, self.state.is_stale) = (false, false);
         self.state.advance_time(server, header.seq, (at, real), real);
-        match note {
-            Some((attempt, note, form)) => self.state.note(attempt, note, form),
-            None => {
+        match (note, tracked) {
+            (Some((attempt, note, form)), _) => self.state.note(attempt, note, form),
+            (None, None) => {}
+            (None, Some(id)) => {
                 let source = JournalRef {
                     server,
                     seq: header.seq,
@@ -155,7 +161,7 @@ impl Auditor {
                     process: by.process.clone(),
                     line: shared_line(&words),
                 };
-                self.state.apply_to_tracked(&by, Arc::new(source), effect);
+                self.state.apply_to_tracked(&id, &by, Arc::new(source), effect);
             }
         }
         true
@@ -251,28 +257,29 @@ impl AuditState {
         let Some(client) = self.clients.get(&(line.server, line.client)) else { return false };
         let Some(by) = self.identity(client, line.client_labels(), line.real) else { return false };
         let Some(attempt) = Attempt::of(effect, &by, (line.seq, line.at)) else { return false };
-        let Some(note) = self.in_short(&attempt) else { return false };
+        let place = self.locks.place(line.server, effect.db, effect.key);
+        let Some(note) = self.in_short(&attempt, place) else { return false };
         let Some(form) = self.locks.form_of(&by, &line.words) else { return false };
         self.note(&attempt, note, form);
         true
     }
 
-    /// Whether a command is about a lock that is tracked and stays so, and about nothing else.
-    fn is_about_tracked(&self, server: u16, effect: &KeyEffect<'_>) -> bool {
-        let Some(reasons) = self.locks.reasons(server, effect.db, effect.key) else { return false };
-        match effect.effect {
+    /// The lock at a place, if it stays tracked when a command has done this to it, and the command is about nothing else.
+    fn tracked(&self, place: Place, effect: &KeyEffect<'_>) -> Option<Arc<LockId>> {
+        let (id, reasons) = self.locks.known_at(place)?;
+        let stays = match effect.effect {
             Effect::Take { .. } => !reasons.are_a_guess(),
             Effect::Delete { .. } | Effect::NotOwned { .. } => reasons.are_enough(),
             _ => false,
-        }
+        };
+        stays.then(|| Arc::clone(id))
     }
 
     /// Shows the rules what a command did to a lock.
-    fn apply_to_tracked(&mut self, by: &ClientIdentity, source: Arc<JournalRef>, effect: &KeyEffect<'_>) {
-        let Some(id) = self.locks.id(by.server, effect.db, effect.key) else { return };
+    fn apply_to_tracked(&mut self, id: &LockId, by: &ClientIdentity, source: Arc<JournalRef>, effect: &KeyEffect<'_>) {
         let is_said = is_matched(&self.scope.locks, effect.key);
         self.clients.meet(by).client.seen = by.seen;
-        self.with_lock(&id, Some(by), source, |tracker| {
+        self.with_lock(id, Some(by), source, |tracker| {
             if is_said {
                 tracker.note_reason(LockReason::Said);
             }
@@ -282,8 +289,8 @@ impl AuditState {
     }
 
     /// What an attempt comes to, if that can be noted in short.
-    fn in_short(&mut self, attempt: &Attempt<'_>) -> Option<Note> {
-        let place = self.locks.place(attempt.by.server, attempt.db, attempt.key);
+    /// `place` is where the lock stands.
+    fn in_short(&mut self, attempt: &Attempt<'_>, place: Option<Place>) -> Option<Note> {
         match (attempt.took, place) {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
