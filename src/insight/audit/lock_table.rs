@@ -250,16 +250,6 @@ impl Database {
         self.pages[page].locks.position(hash, key).map(|at| (page, at))
     }
 
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<&KeptLock> {
-        self.position(key).map(|(page, at)| &self.pages[page].locks.kept[at])
-    }
-
-    fn entry(&mut self, key: &[u8]) -> Option<&mut KeptLock> {
-        let (page, at) = self.position(key)?;
-        Some(&mut Arc::make_mut(&mut self.pages[page].locks).kept[at])
-    }
-
     /// Adds a lock that is not there yet.
     fn insert(&mut self, key: &[u8], kept: KeptLock) {
         let hash = hash_of(key);
@@ -293,11 +283,8 @@ impl Database {
     }
 
     fn remove(&mut self, key: &[u8]) -> bool {
-        let hash = hash_of(key);
-        let Some(page) = self.page(hash) else { return false };
-        let locks = &mut self.pages[page].locks;
-        let Some(at) = locks.position(hash, key) else { return false };
-        Arc::make_mut(locks).remove(at);
+        let Some((page, at)) = self.position(key) else { return false };
+        Arc::make_mut(&mut self.pages[page].locks).remove(at);
         true
     }
 
@@ -373,8 +360,7 @@ impl LockTable {
 
     #[inline]
     fn kept_of(&self, server: u16, db: u32, key: &[u8]) -> Option<&KeptLock> {
-        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (server, db))?;
-        locks.get(key)
+        self.kept_at(self.place(server, db, key)?)
     }
 
     // ---- what is known of a lock without waking it
@@ -439,12 +425,16 @@ impl LockTable {
             hold.acquired.seq < before && lock.waiters.is_empty()
         };
         if self.kept_at(place).and_then(KeptLock::awake).is_some_and(may_rest) {
-            let mut forms = std::mem::take(&mut self.forms);
-            if let Some(kept) = self.entry_at(place) {
-                kept.rest(&mut forms);
-            }
-            self.forms = forms;
+            self.rest(place);
         }
+    }
+
+    fn rest(&mut self, place: Place) {
+        let mut forms = std::mem::take(&mut self.forms);
+        if let Some(kept) = self.entry_at(place) {
+            kept.rest(&mut forms);
+        }
+        self.forms = forms;
     }
 
     /// Notes a refusal at a lock at rest, and the reasons with it. Returns the findings that count from now on.
@@ -485,7 +475,7 @@ impl LockTable {
         let at = self.database_of(server, db);
         let id = Arc::new(LockId { server, db, key: key.into() });
         self.added += 1;
-        if self.databases[at].1.get(key).is_none() {
+        if self.databases[at].1.position(key).is_none() {
             let tracked = Arc::new(TrackedLock::new(Arc::clone(&id), self.added));
             self.databases[at].1.insert(key, KeptLock::Awake(tracked));
             self.count += 1;
@@ -498,17 +488,17 @@ impl LockTable {
     pub fn add_resting(
         &mut self,
         (server, db, key): (u16, u32, &[u8]),
-        taking: &Taking<'_>,
+        taking: Taking<'_>,
         form: Arc<LineForm>,
-    ) -> Option<(u64, Arc<Resting>)> {
+    ) -> (u64, Arc<Resting>) {
         self.make_room();
         let (id, number) = (Arc::new(LockId { server, db, key: key.into() }), self.added + 1);
         let resting =
-            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, form)?, woken: OnceLock::new() });
+            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, form), woken: OnceLock::new() });
         let at = self.database_of(server, db);
         self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
         (self.added, self.count) = (number, self.count + 1);
-        Some((number, resting))
+        (number, resting)
     }
 
     fn make_room(&mut self) {
@@ -530,11 +520,9 @@ impl LockTable {
         self.awake.push_back(id);
         if self.awake.len() > MAX_AWAKE
             && let Some(id) = self.awake.pop_front()
+            && let Some(place) = self.place(id.server, id.db, &id.key)
         {
-            let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
-            if let Some(kept) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
-                kept.rest(&mut self.forms);
-            }
+            self.rest(place);
         }
     }
 
@@ -578,16 +566,14 @@ impl LockTable {
 
     /// The lock of a key as it is now, to be put back after a look at what would become of it.
     pub fn kept(&self, id: &LockId) -> Option<KeptLock> {
-        let (_, locks) = self.databases.iter().find(|(number, _)| *number == (id.server, id.db))?;
-        locks.get(&id.key).cloned()
+        self.kept_of(id.server, id.db, &id.key).cloned()
     }
 
     /// Puts a lock back.
     pub fn put_back(&mut self, kept: KeptLock) {
         let id = Arc::clone(kept.id());
         self.postponed += kept.postponed();
-        let database = self.databases.iter_mut().find(|(number, _)| *number == (id.server, id.db));
-        if let Some(entry) = database.and_then(|(_, locks)| locks.entry(&id.key)) {
+        if let Some(entry) = self.place(id.server, id.db, &id.key).and_then(|place| self.entry_at(place)) {
             *entry = kept;
         }
     }

@@ -80,7 +80,7 @@ pub struct Taking<'a> {
     pub seq: u64,
     pub at: i64,
     pub token: &'a [u8],
-    /// In milliseconds on the server's clock.
+    /// In milliseconds on the server's clock; not 0.
     pub deadline: Option<i64>,
     pub reasons: LockReasons,
     /// The reason that the command shows, if it does.
@@ -346,13 +346,9 @@ impl RestingLock {
     }
 
     /// A lock that was free and is known for nothing but these reasons, when a client takes it.
-    pub fn taken((id, number): (Arc<LockId>, u64), taking: &Taking<'_>, form: Arc<LineForm>) -> Option<Self> {
-        let Taking { by, seq, at, token, deadline, reasons, ref shown, ref rules } = *taking;
-        let deadline = match deadline {
-            Some(deadline) => Some(NonZeroI64::new(deadline)?),
-            None => None,
-        };
-        Some(Self {
+    pub fn taken((id, number): (Arc<LockId>, u64), taking: Taking<'_>, form: Arc<LineForm>) -> Self {
+        let Taking { by, seq, at, token, deadline, reasons, shown, rules } = taking;
+        Self {
             id,
             number,
             form,
@@ -360,14 +356,14 @@ impl RestingLock {
             at,
             real: by.seen,
             token: token.into(),
-            deadline,
+            deadline: deadline.and_then(NonZeroI64::new),
             reasons_when_taken: reasons,
-            shown: *shown,
-            rules: rules.clone(),
+            shown,
+            rules,
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
             reasons,
-        })
+        }
     }
 
     /// The lock as it was.

@@ -67,18 +67,16 @@ struct Attempt<'a> {
 }
 
 /// What is noted of an attempt.
-enum Note {
-    Taken(NewLock),
+enum Note<'a> {
+    Taken(NewLock<'a>),
     Refused(Place, Consequence),
 }
 
 /// What becomes of a key of which nothing was known.
-struct NewLock {
-    /// In milliseconds on the server's clock.
-    deadline: Option<i64>,
-    reasons: LockReasons,
-    shown: [Option<LockReason>; 2],
-    rules: RestingRules,
+struct NewLock<'a> {
+    taking: Taking<'a>,
+    /// Whether the token may be that of an attempt at several servers.
+    is_of_attempt: bool,
 }
 
 impl Auditor {
@@ -144,25 +142,23 @@ impl Auditor {
         self.lines += 1;
         (self.state.is_loose, self.state.is_stale) = (false, false);
         self.state.advance_time(server, header.seq, (at, real), real);
-        match (note, tracked) {
-            (Some((attempt, note, form)), _) => self.state.note(attempt, note, form),
-            (None, None) => {}
-            (None, Some(id)) => {
-                let source = JournalRef {
-                    server,
-                    seq: header.seq,
-                    at,
-                    real,
-                    earliest: real,
-                    place: header.seq,
-                    node: None,
-                    client: by.id,
-                    name: Arc::clone(&by.name),
-                    process: by.process.clone(),
-                    line: shared_line(&words),
-                };
-                self.state.apply_to_tracked(&id, &by, Arc::new(source), effect);
-            }
+        if let Some((attempt, note, form)) = note {
+            self.state.note(attempt, note, form);
+        } else if let Some(id) = tracked {
+            let source = JournalRef {
+                server,
+                seq: header.seq,
+                at,
+                real,
+                earliest: real,
+                place: header.seq,
+                node: None,
+                client: by.id,
+                name: Arc::clone(&by.name),
+                process: by.process.clone(),
+                line: shared_line(&words),
+            };
+            self.state.apply_to_tracked(&id, &by, Arc::new(source), effect);
         }
         true
     }
@@ -177,6 +173,12 @@ impl<'a> Attempt<'a> {
         };
         Some(Self { by, seq, at, db, key, value, expiry, took })
     }
+}
+
+/// Whether a line finds locks at rest however few there are. Tests have too few for them to come to rest by themselves: in a debug
+/// build it is half of the lines.
+fn is_trial(seq: u64) -> bool {
+    cfg!(debug_assertions) && seq.is_multiple_of(2)
 }
 
 /// What follows from a refusal; `None` if a rule may have something to tell.
@@ -222,8 +224,7 @@ impl AuditState {
 
     /// The lock at a place, if it is at rest.
     fn resting(&mut self, place: Place, seq: u64) -> Option<&RestingLock> {
-        // Tests have too few locks for them to come to rest by themselves: in a debug build it is half of the lines that find them so.
-        let is_trial = cfg!(debug_assertions) && seq.is_multiple_of(2);
+        let is_trial = is_trial(seq);
         if is_trial || self.locks.are_many() {
             self.locks.put_to_rest(place, if is_trial { seq } else { seq.saturating_sub(LONG_AGO) });
         }
@@ -288,9 +289,8 @@ impl AuditState {
         self.prune_met(by);
     }
 
-    /// What an attempt comes to, if that can be noted in short.
-    /// `place` is where the lock stands.
-    fn in_short(&mut self, attempt: &Attempt<'_>, place: Option<Place>) -> Option<Note> {
+    /// What an attempt comes to at a lock that stands there, if that can be noted in short.
+    fn in_short<'a>(&mut self, attempt: &Attempt<'a>, place: Option<Place>) -> Option<Note<'a>> {
         match (attempt.took, place) {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
@@ -305,7 +305,7 @@ impl AuditState {
         }
     }
 
-    fn note(&mut self, attempt: &Attempt<'_>, note: Note, form: Arc<LineForm>) {
+    fn note(&mut self, attempt: &Attempt<'_>, note: Note<'_>, form: Arc<LineForm>) {
         match note {
             Note::Taken(new) => self.take(attempt, new, form),
             Note::Refused(place, consequence) => {
@@ -318,37 +318,36 @@ impl AuditState {
     }
 
     /// What becomes of a key that is taken; `None` if something may be known of it, or a rule may have something to tell.
-    fn new_lock(&self, attempt: &Attempt<'_>) -> Option<NewLock> {
-        let Attempt { by, seq, at, db, key, value, expiry, .. } = attempt;
-        let is_trial = cfg!(debug_assertions) && seq.is_multiple_of(2);
-        let is_met = is_of_attempt(value) && self.global.was_asked(key, value) || self.global.has_losses();
-        if !(is_trial || self.locks.are_many())
-            || is_met
+    fn new_lock<'a>(&self, attempt: &Attempt<'a>) -> Option<NewLock<'a>> {
+        let Attempt { by, seq, at, db, key, value: token, expiry, .. } = *attempt;
+        let is_of_attempt = is_of_attempt(token);
+        if !(is_trial(seq) || self.locks.are_many())
+            || is_of_attempt && self.global.was_asked(key, token)
+            || self.global.has_losses()
             || is_matched(&self.scope.not_locks, key)
-            || !self.learned.is_empty() && self.learned.knows(key, value)
-            || self.shelved.contains(by.server, *db, key)
+            || !self.learned.is_empty() && self.learned.knows(key, token)
+            || self.shelved.contains(by.server, db, key)
         {
             return None;
         }
-        let deadline = expiry.deadline(*at, None);
-        let rules = RestingRules::of_taking(value, deadline, (*at, by.seen))?;
+        let deadline = expiry.deadline(at, None);
+        let rules = RestingRules::of_taking(token, deadline, (at, by.seen))?;
         let (mut reasons, mut shown) = (LockReasons::of_key(key), [None; 2]);
         if is_matched(&self.scope.locks, key) {
             reasons.add(LockReason::Said);
             shown[0] = Some(LockReason::Said);
         }
-        Some(NewLock { deadline, reasons, shown, rules })
+        Some(NewLock { taking: Taking { by, seq, at, token, deadline, reasons, shown, rules }, is_of_attempt })
     }
 
     /// A client takes a key of which nothing is known.
-    fn take(&mut self, attempt: &Attempt<'_>, new: NewLock, form: Arc<LineForm>) {
-        let Attempt { by, seq, at, db, key, value, .. } = attempt;
-        let NewLock { deadline, reasons, shown, mut rules } = new;
-        let is_known = reasons.are_enough();
+    fn take(&mut self, attempt: &Attempt<'_>, new: NewLock<'_>, form: Arc<LineForm>) {
+        let Attempt { by, at, db, key, value, .. } = *attempt;
+        let NewLock { mut taking, is_of_attempt } = new;
+        let (is_known, deadline) = (taking.reasons.are_enough(), taking.deadline);
         // What is known for a lock holds nothing back.
-        let is_guess_told = is_known && std::mem::take(&mut rules.has_guess);
-        let taking = Taking { by, seq: *seq, at: *at, token: value, deadline, reasons, shown, rules };
-        let Some((number, lock)) = self.locks.add_resting((by.server, *db, key), &taking, form) else { return };
+        let is_guess_told = is_known && std::mem::take(&mut taking.rules.has_guess);
+        let (number, lock) = self.locks.add_resting((by.server, db, key), taking, form);
         let id = Arc::clone(lock.id());
         let client = self.clients.meet(by);
         client.client.seen = by.seen;
@@ -363,7 +362,7 @@ impl AuditState {
         if is_guess_told {
             self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
         }
-        if is_of_attempt(value) {
+        if is_of_attempt {
             let lives = deadline.map(|deadline| deadline - at.div_euclid(1000));
             self.global.note_given(&id, value, (by, lock.acquired(), work), lives);
         }
