@@ -18,6 +18,7 @@ mod failover;
 mod findings_page;
 mod fronts;
 mod hostile;
+mod in_short;
 mod intervals;
 mod lateness;
 mod live;

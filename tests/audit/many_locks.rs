@@ -131,7 +131,7 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
 // ---- what is told by the header of a record alone, as half of the lines are in a debug build: every story is played with both halves
 
 /// All clients have to do with locks already.
-const MET: &str = "
+pub const MET: &str = "
     a: SET lock:a {x} NX PX 1000
     b: SET lock:b {y} NX PX 1000
     A: SET lock:c {z} NX PX 1000

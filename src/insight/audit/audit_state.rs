@@ -258,6 +258,13 @@ impl AuditState {
         }
     }
 
+    /// The lock with this number does not end by itself any more.
+    pub fn forget_deadline(&mut self, server: u16, deadline: i64, number: u64) {
+        if let Some((_, deadlines)) = self.deadlines.iter_mut().find(|(other, _)| *other == server) {
+            deadlines.remove(deadline, number);
+        }
+    }
+
     /// Whether a client is met, and its process, if that is known.
     pub fn is_met(&self, client: &ClientIdentity) -> bool {
         client.process.is_none() || self.processes.of_client((client.server, client.id)).is_some()
@@ -508,7 +515,7 @@ impl AuditState {
     }
 
     /// A key that is free and was no lock is not tracked any more.
-    fn forget_free(&mut self, id: &LockId) {
+    pub fn forget_free(&mut self, id: &LockId) {
         let is_of_use = |lock: &Lock| lock.guarded.as_ref().is_some_and(|guarded| guarded.is_of_use());
         if self.locks.get(id).is_some_and(is_of_use)
             && let Some(kept) = self.locks.kept(id)
@@ -528,7 +535,7 @@ impl AuditState {
 
     /// `is_lost` and `replied_at` say what became of the reply. Returns whether the key is to be forgotten: it is free
     /// and was no lock.
-    fn track(
+    pub fn track(
         &mut self,
         id: &LockId,
         actor: Option<&ClientIdentity>,
@@ -602,9 +609,8 @@ impl AuditState {
                 Arc::make_mut(&mut self.learned).forget(effect.key);
             }
             self.locks.remove(&id);
-            let ends = self.deadlines.iter_mut().find(|(server, _)| *server == line.server);
-            if let (Some((_, ends)), Some(deadline)) = (ends, deadline) {
-                ends.remove(deadline, number);
+            if let Some(deadline) = deadline {
+                self.forget_deadline(line.server, deadline, number);
             }
             return;
         }

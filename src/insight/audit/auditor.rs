@@ -47,9 +47,9 @@ use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionComm
 #[derive(Clone)]
 pub struct Auditor {
     /// The rows of all commands that may be in the journals.
-    commands: Table,
+    pub(super) commands: Table,
     pub(super) state: AuditState,
-    scripts: KnownScripts,
+    pub(super) scripts: KnownScripts,
     /// What waits for EXEC, of journals that do not say what it ran.
     queued: QueuedCommands,
     /// What is known of the nodes of deployments.

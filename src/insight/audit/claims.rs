@@ -77,6 +77,10 @@ impl Claims {
         is_claim(row.name) || !self.claims.is_empty() && self.claims.iter().any(is_about)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+
     /// Forgets the claims on a server.
     pub fn forget(&mut self, server: u16) {
         self.claims.retain(|claim| claim.client.server != server);

@@ -16,22 +16,28 @@ const MAX_SCRIPT: usize = 24;
 
 /// A command on one line, cut off if it is long: `EVALSHA 2c1a... 1 lock:a token (ran GET lock:a; DEL lock:a)`.
 pub fn command_text(line: &JournalLine<'_>) -> Arc<str> {
-    let Some((name, rest)) = line.words.split_first() else { return Arc::from("") };
-    if !runs_others(name) {
-        return shared_line(&line.words);
+    text_of(&line.words, |look| line.each_inside(look))
+}
+
+/// The same of a command with these words. `each_inside` lends the words of each command that it ran itself.
+pub fn text_of(words: &[&[u8]], each_inside: impl FnOnce(&mut dyn FnMut(&[&[u8]]))) -> Arc<str> {
+    match words.first() {
+        None => return Arc::from(""),
+        Some(name) if !runs_others(name) => return shared_line(words),
+        Some(_) => {}
     }
     let mut text = ShownLine::default();
-    match rest.split_first() {
-        Some((script, rest)) if script.len() > MAX_SCRIPT => {
+    match words {
+        [name, script, rest @ ..] if script.len() > MAX_SCRIPT => {
             let mut shown = SmallVec::<[u8; 32]>::from_slice(&script[..MAX_SCRIPT]);
             shown.extend_from_slice(b"...");
             let words: LineWords<'_> = [*name, &shown].into_iter().chain(rest.iter().copied()).collect();
             text.push_command(&words);
         }
-        _ => text.push_command(&line.words),
+        _ => text.push_command(words),
     }
     let mut number = 0;
-    line.each_inside(|words| {
+    each_inside(&mut |words| {
         match number.cmp(&MAX_INSIDE) {
             Ordering::Less => {
                 text.push(if number == 0 { " (ran " } else { "; " });

@@ -9,7 +9,7 @@ use sha1_smol::Sha1;
 
 use super::audit_state::AuditState;
 use super::code::{Code, Severity};
-use super::journal_line::JournalLine;
+use super::journal_line::{JournalLine, NestedCommand};
 use super::lock::{Lock, LockId};
 use super::missing_replies::keys_of;
 use super::queued_commands::Queue;
@@ -158,7 +158,9 @@ impl CrossSlots {
         let Some(UsedBefore { kind, mut keys, mut names }) = used.filter(|_| !state.locks.is_empty()) else { return };
         match kind {
             StepKind::Command => add_all(&mut keys, line.db, &keys_of(commands, &line.words), true),
-            StepKind::Script if uses_one_key(line, commands) => return,
+            StepKind::Script if line.with_nested(|nested| uses_one_key(line.db, &line.words, nested, commands)) => {
+                return;
+            }
             StepKind::Script => {
                 add_all(&mut keys, line.db, &keys_of(commands, &line.words), true);
                 line.with_nested(|nested| {
@@ -270,24 +272,22 @@ fn add_all(keys: &mut Vec<UsedKey>, db: u32, new: &[&[u8]], is_named: bool) {
 }
 
 /// Whether a script uses no key but the one that it declares. Nearly all do.
-fn uses_one_key(line: &JournalLine<'_>, commands: &Table) -> bool {
-    let Some(key) = line.words.get(3).filter(|_| line.words[2] == b"1") else { return false };
-    line.with_nested(|nested| {
-        nested.iter().all(|command| {
-            let row = command.words.first().and_then(|name| commands.find(name));
-            let has_one_key = row.is_some_and(|row| match row.lock_effect {
-                LockEffect::Get
-                | LockEffect::GetRange
-                | LockEffect::SetByOptions
-                | LockEffect::SetIfAbsent
-                | LockEffect::SetWithTtl(_)
-                | LockEffect::Expire(..)
-                | LockEffect::CountMember => true,
-                LockEffect::Delete | LockEffect::Exists => command.words.len() == 2,
-                _ => false,
-            });
-            has_one_key && command.db == line.db && command.words.get(1) == Some(key)
-        })
+pub fn uses_one_key(db: u32, words: &[&[u8]], nested: &[NestedCommand<'_>], commands: &Table) -> bool {
+    let Some(key) = words.get(3).filter(|_| words[2] == b"1") else { return false };
+    nested.iter().all(|command| {
+        let row = command.words.first().and_then(|name| commands.find(name));
+        let has_one_key = row.is_some_and(|row| match row.lock_effect {
+            LockEffect::Get
+            | LockEffect::GetRange
+            | LockEffect::SetByOptions
+            | LockEffect::SetIfAbsent
+            | LockEffect::SetWithTtl(_)
+            | LockEffect::Expire(..)
+            | LockEffect::CountMember => true,
+            LockEffect::Delete | LockEffect::Exists => command.words.len() == 2,
+            _ => false,
+        });
+        has_one_key && command.db == db && command.words.get(1) == Some(key)
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::base::process::Process;
-use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, StoredRecord};
+use crate::powers::{Child, EffectOrder, EventKind, Item, Outcome, RanInside, StoredRecord};
 
 /// The furthest time from 1970 that is counted with, in microseconds. No server's clock shows it, but a file may say
 /// anything, and differences of such times must not overflow.
@@ -18,6 +18,9 @@ pub type LineWords<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// The words of a command that another one ran.
 pub type NestedWords<'a> = SmallVec<[&'a [u8]; 4]>;
+
+/// What a command that its header tells ran inside.
+pub type NestedCommands<'a> = SmallVec<[NestedCommand<'a>; 4]>;
 
 /// A command or an event.
 #[derive(Clone)]
@@ -86,6 +89,18 @@ pub struct NestedCommand<'a> {
     pub reply: &'a [u8],
     /// Whether words were cut off, or are unknown.
     pub is_cut: bool,
+}
+
+/// The commands inside another one, of which nothing is copied.
+pub fn nested_commands<'a>(inside: RanInside<'a>) -> NestedCommands<'a> {
+    let read = inside.map(|command| NestedCommand {
+        depth: command.depth,
+        db: command.db,
+        words: command.words().collect(),
+        reply: command.reply,
+        is_cut: command.is_cut,
+    });
+    read.collect()
 }
 
 impl<'a> JournalLine<'a> {
@@ -334,7 +349,7 @@ fn earliest(sent: Option<i64>, real: i64) -> i64 {
     plausible(sent.unwrap_or(real).min(real))
 }
 
-fn later(real: i64, by: u64) -> i64 {
+pub fn later(real: i64, by: u64) -> i64 {
     real.saturating_add_unsigned(by)
 }
 

@@ -12,9 +12,11 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
+use super::journal_line::NestedCommand;
+use super::line_form::{LineForm, LineForms};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
-use super::resting_lock::{LineForm, LineForms, Refusal, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{Refusal, Release, RestingLock, Taking, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
@@ -40,8 +42,8 @@ pub struct Resting {
     woken: OnceLock<Arc<TrackedLock>>,
 }
 
-/// With the two counters of its [`Arc`] and the allocator's word, 144 bytes.
-const _: () = assert!(size_of::<Resting>() <= 120);
+/// With the two counters of its [`Arc`] and the allocator's word, 160 bytes.
+const _: () = assert!(size_of::<Resting>() <= 136);
 const _: () = assert!(size_of::<LockId>() <= 40);
 
 impl Deref for Resting {
@@ -98,11 +100,27 @@ impl KeptLock {
         }
     }
 
-    /// How many refusals are postponed.
+    /// How many refusals and releases are postponed.
     fn postponed(&self) -> usize {
         match self {
             Self::Awake(_) => 0,
-            Self::Resting(resting) => resting.lock.refusals().len(),
+            Self::Resting(resting) => resting.lock.refusals().len() + usize::from(resting.lock.is_free()),
+        }
+    }
+
+    /// Whether a client holds the lock, waits for it, or the server has the key.
+    fn is_in_use(&self) -> bool {
+        match self {
+            Self::Awake(tracked) => tracked.lock.is_in_use(),
+            Self::Resting(resting) => !resting.lock.is_free(),
+        }
+    }
+
+    /// Whether the server has the key.
+    fn has_value(&self) -> bool {
+        match self {
+            Self::Awake(tracked) => tracked.lock.value.is_some(),
+            Self::Resting(resting) => !resting.lock.is_free(),
         }
     }
 
@@ -317,7 +335,7 @@ pub struct LockTable {
     added: u64,
     /// The locks that were added or woken last, the latest at the end.
     awake: VecDeque<Arc<LockId>>,
-    /// How many refusals are postponed until a lock is woken.
+    /// How many refusals and releases are postponed until a lock is woken.
     postponed: usize,
     forms: LineForms,
 }
@@ -449,9 +467,32 @@ impl LockTable {
         ThinVec::new()
     }
 
+    /// Notes that the holder of a lock at rest gives it back, and the reasons with it. Returns the findings that count from now on.
+    pub fn note_release(&mut self, place: Place, release: Release, reasons: LockReasons) -> ThinVec<Finding> {
+        if let Some(KeptLock::Resting(resting)) = self.entry_at(place) {
+            let Resting { lock, woken } = Arc::make_mut(resting);
+            woken.take();
+            let findings = lock.note_release(release, reasons);
+            self.postponed += 1;
+            return findings;
+        }
+        ThinVec::new()
+    }
+
     /// The form of a client's command, which others share; `None` if the command is not shown as it is.
     pub fn form_of(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
         self.forms.of_words(by, words)
+    }
+
+    /// The form of a client's command, with those that it ran, at a key and with a value; `None` if they are too long.
+    pub fn form_of_commands(
+        &mut self,
+        by: &ClientIdentity,
+        words: &[&[u8]],
+        inside: &[NestedCommand<'_>],
+        id: (&[u8], &[u8]),
+    ) -> Option<Arc<LineForm>> {
+        self.forms.of_commands(by, words, inside, id)
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -538,11 +579,10 @@ impl LockTable {
 
     #[cold]
     fn forget_free(&mut self) {
-        // A lock at rest is held.
-        self.retain(|kept| kept.awake().is_none_or(Lock::is_in_use));
+        self.retain(KeptLock::is_in_use);
         if self.count >= MAX_LOCKS {
             // Holds whose holders were never told that they lost them may be more and more.
-            self.retain(|kept| kept.awake().is_none_or(|lock| lock.value.is_some()));
+            self.retain(KeptLock::has_value);
         }
         self.limit = self.count * 2;
     }

@@ -389,6 +389,12 @@ impl LostUpdates {
         self.parties.get(&client).is_none_or(|known| known.client.has_labels(labels))
     }
 
+    /// Whether there is nothing to note of a script that has written, and used nothing but this key as a whole.
+    pub fn may_skip_script(&self, (server, client): (u16, u64), db: u32, key: &[u8]) -> bool {
+        self.parties.contains_key(&(server, client))
+            && !self.versions.is_read(KeyVersions::part_id(server, db, key, b""))
+    }
+
     /// Keeps what a command did.
     fn note_use(&mut self, id: PartId, used: &DataUse<'_>, moment: &Moment, step: &Step<'_>) {
         let client = moment.client;

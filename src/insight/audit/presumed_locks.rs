@@ -120,6 +120,11 @@ impl PresumedLocks {
         !self.dismissed.contains(&hash_on(server, header.db, header.second)) && takes(row.name, &words, header.reply)
     }
 
+    /// Whether nothing is known of any key, nor of this client.
+    pub fn is_idle(&self, server: u16, client: u64) -> bool {
+        self.locks.is_empty() && !self.guests.contains_key(&(server, client))
+    }
+
     // ---- from lines
 
     /// Looks at a line of the journal. `looks` tells who has found a key absent.

@@ -1,29 +1,28 @@
-//! A lock that one client took and to which nothing has happened since but that others were refused, in a tenth of the memory.
+//! A lock that one client took and to which nothing has happened since but that others were refused, or that the client gave it back,
+//! in a tenth of the memory.
 //!
-//! A program that holds many locks at once holds nearly all of them like that. What is left out here can be told from the rest:
-//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals are noted in short
+//! A program that has to do with many locks has nearly all of them like that. What is left out here can be told from the rest:
+//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals and releases are noted in short
 //! (`short_notes.rs` says which), and the rules see them then.
 
-use std::collections::HashMap;
 use std::num::NonZeroI64;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use thin_vec::ThinVec;
 
-use super::client_identity::{ClientIdentity, ClientLabels};
+use super::client_identity::ClientIdentity;
 use super::client_state::ClientStates;
 use super::deadlines::Deadlines;
-use super::effect::LockShape;
+use super::effect::{Effect, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
+use super::line_form::{LineForm, LineForms};
 use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
 use super::rule_context::RuleContext;
 use super::rules::{GlobalRuleState, RestingRules, RuleState, guess};
-use crate::powers::is_shown_as_it_is;
 
 /// A lock with what is remembered beside it.
 #[derive(Clone)]
@@ -69,7 +68,9 @@ pub struct RestingLock {
     pending: ThinVec<Finding>,
     /// The refusals since, in their order.
     refusals: ThinVec<Refusal>,
-    /// The reasons with those that the refusals have shown.
+    /// How the client gave it back, if it did. There are no refusals then.
+    release: Option<Box<Release>>,
+    /// The reasons with those that the refusals or the release have shown.
     reasons: LockReasons,
 }
 
@@ -101,6 +102,17 @@ pub struct Refusal {
     pub work: Option<u64>,
 }
 
+/// The holder compared its token, and deleted the key in the same step.
+#[derive(Clone)]
+pub struct Release {
+    pub form: Arc<LineForm>,
+    pub seq: u64,
+    pub at: i64,
+    pub real: i64,
+    /// As [`RuleContext::replied_at`].
+    pub replied_at: Option<i64>,
+}
+
 impl Refusal {
     /// The client at this command.
     pub fn by(&self, server: u16) -> ClientIdentity {
@@ -109,7 +121,7 @@ impl Refusal {
 
     /// The command, at a lock with this token.
     pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
-        source((self.seq, self.at, self.real), (id, self.value(token)), &self.form)
+        self.form.source(id, self.value(token), (self.seq, self.at, self.real))
     }
 
     /// What it offered, at a lock with this token.
@@ -118,135 +130,30 @@ impl Refusal {
     }
 }
 
-/// A command that was about a key and a value alone.
-fn source(
-    (seq, at, real): (u64, i64, i64),
-    (id, value): (&LockId, &[u8]),
-    LineForm { client, labels, pattern }: &LineForm,
-) -> Arc<JournalRef> {
-    let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
-    Arc::new(JournalRef {
-        server: id.server,
-        seq,
-        at,
-        real,
-        earliest: real,
-        place: seq,
-        node: None,
-        client: *client,
-        name: Arc::clone(&labels.name),
-        process: labels.process.clone(),
-        line: pattern.line(text(&id.key), text(value)),
-    })
-}
-
-/// What the lines have in common that one client sends alike.
-#[derive(Debug)]
-pub struct LineForm {
-    pub client: u64,
-    labels: Arc<ClientLabels>,
-    pattern: Arc<LinePattern>,
-}
-
-/// The command of a line, with gaps for the key and the token: locks that are taken alike share it.
-#[derive(Debug, PartialEq, Eq)]
-struct LinePattern {
-    /// What comes before the key, between key and token, and after the token.
-    parts: [Box<str>; 3],
-}
-
-/// The forms of the last lines.
-#[derive(Clone, Default)]
-pub struct LineForms {
-    patterns: Vec<Arc<LinePattern>>,
-    /// By client and by the address of the pattern, which each keeps.
-    forms: HashMap<(u64, usize), Arc<LineForm>, FixedState>,
-}
-
-/// How many patterns are compared with a new line, and how many forms are kept.
-const MAX_PATTERNS: usize = 8;
-const MAX_FORMS: usize = 1024;
-
-impl LineForms {
-    /// The form of a command whose second word is the key, and the third one the token; `None` if it is not shown as it is.
-    pub fn of_words(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
-        if words.len() < 3 || !is_shown_as_it_is(words) {
-            return None;
-        }
-        if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of(words)) {
-            return Some(self.form(by, Arc::clone(known)));
-        }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let after: String = words[3..].iter().flat_map(|word| [" ".to_owned(), text(word)]).collect();
-        let pattern = self.add(LinePattern { parts: [(text(words[0]) + " ").into(), " ".into(), after.into()] });
-        Some(self.form(by, pattern))
-    }
-
-    fn add(&mut self, pattern: LinePattern) -> Arc<LinePattern> {
-        let new = Arc::new(pattern);
-        if self.patterns.len() >= MAX_PATTERNS {
-            self.patterns.remove(0);
-        }
-        self.patterns.push(Arc::clone(&new));
-        new
-    }
-
-    /// The form of a line that names the key, and behind it the token; `None` if it does not.
-    fn of(&mut self, by: &ClientIdentity, line: &str, (key, token): (&str, &str)) -> Option<Arc<LineForm>> {
-        let (before, rest) = line.split_once(key)?;
-        let (between, after) = rest.split_once(token)?;
-        let parts = [before, between, after];
-        let is_it = |pattern: &&Arc<LinePattern>| pattern.parts.iter().zip(parts).all(|(own, part)| **own == *part);
-        let pattern = match self.patterns.iter().find(is_it) {
-            Some(known) => Arc::clone(known),
-            None => self.add(LinePattern { parts: parts.map(Into::into) }),
-        };
-        Some(self.form(by, pattern))
-    }
-
-    fn form(&mut self, by: &ClientIdentity, pattern: Arc<LinePattern>) -> Arc<LineForm> {
-        let place = (by.id, Arc::as_ptr(&pattern).addr());
-        if let Some(known) = self.forms.get(&place).filter(|known| Arc::ptr_eq(&known.labels, &by.labels)) {
-            return Arc::clone(known);
-        }
-        if self.forms.len() >= MAX_FORMS {
-            self.forms.clear();
-        }
-        let new = Arc::new(LineForm { client: by.id, labels: Arc::clone(&by.labels), pattern });
-        self.forms.insert(place, Arc::clone(&new));
-        new
-    }
-}
-
-impl LineForm {
-    /// The client at a command of this real time.
-    fn by(&self, server: u16, seen: i64) -> ClientIdentity {
-        ClientIdentity { server, id: self.client, seen, labels: Arc::clone(&self.labels) }
-    }
-}
-
-impl LinePattern {
-    /// Whether a command has this pattern, its second word being the key, and the third one the token.
-    fn is_of(&self, words: &[&[u8]]) -> bool {
-        let [before, between, after] = &self.parts;
-        let mut left = after.as_bytes();
-        let mut is_next = |word: &&[u8]| match left.strip_prefix(b" ").and_then(|left| left.strip_prefix(*word)) {
-            Some(rest) => {
-                left = rest;
-                true
-            }
-            None => false,
-        };
-        before.as_bytes().strip_suffix(b" ") == Some(words[0])
-            && **between == *" "
-            && words[3..].iter().all(&mut is_next)
-            && left.is_empty()
-    }
-
-    fn line(&self, key: &str, token: &str) -> Arc<str> {
-        let [before, between, after] = &self.parts;
-        [before, key, between, token, after].concat().into()
-    }
+/// Lets the rules see an event at a lock that was at rest; a client's command, and when the client got its reply.
+fn show(
+    TrackedLock { lock, links, rules }: &mut TrackedLock,
+    (actor, source, replied_at): (&ClientIdentity, &Arc<JournalRef>, Option<i64>),
+    collector: &mut FindingCollector,
+    happen: impl FnOnce(&mut LockTracker<'_>),
+) {
+    let (mut clients, mut shared) = (ClientStates::default(), SharedConnections::default());
+    let (mut global, mut deadlines) = (GlobalRuleState::default(), Deadlines::default());
+    let context = RuleContext {
+        lock,
+        links,
+        actor: Some(actor),
+        source: Arc::clone(source),
+        is_lost: false,
+        is_loose: false,
+        is_stale: false,
+        replied_at,
+        clients: &mut clients,
+        shared: &mut shared,
+        collector,
+    };
+    let (global, deadlines, timeline, previous_real) = (&mut global, &mut deadlines, None, source.real);
+    happen(&mut LockTracker { context, rules, global, deadlines, timeline, previous_real });
 }
 
 impl RestingLock {
@@ -330,7 +237,7 @@ impl RestingLock {
         Some(Self {
             id: Arc::clone(id),
             number: *number,
-            form: forms.of(client, line, (key, text))?,
+            form: forms.of_line(client, line, (key, text))?,
             seq: *seq,
             at: *at,
             real: *real,
@@ -341,6 +248,7 @@ impl RestingLock {
             rules,
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
+            release: None,
             reasons: *reasons,
         })
     }
@@ -362,6 +270,7 @@ impl RestingLock {
             rules,
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
+            release: None,
             reasons,
         }
     }
@@ -402,44 +311,74 @@ impl RestingLock {
         if self.rules.has_guess {
             FindingCollector::hold_back(&mut lock.pending, self.guess());
         }
-        self.show_refusals(&mut tracked);
+        self.show_since(&mut tracked);
         tracked
     }
 
-    /// Lets the rules see the refusals. What they note beyond the lock was noted at once, and they report nothing.
-    fn show_refusals(&self, TrackedLock { lock, links, rules }: &mut TrackedLock) {
-        if self.refusals.is_empty() {
+    /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing.
+    fn show_since(&self, tracked: &mut TrackedLock) {
+        if self.refusals.is_empty() && self.release.is_none() {
             return;
         }
-        let (mut clients, mut shared) = (ClientStates::default(), SharedConnections::default());
-        let (mut collector, mut global) = (FindingCollector::default(), GlobalRuleState::default());
-        let mut deadlines = Deadlines::default();
+        let mut collector = FindingCollector::default();
         for refusal in &self.refusals {
             let (source, actor) = (refusal.source(&self.id, &self.token), refusal.by(self.id.server));
-            let context = RuleContext {
-                lock: &mut *lock,
-                links: &mut *links,
-                actor: Some(&actor),
-                source: Arc::clone(&source),
-                is_lost: false,
-                is_loose: false,
-                is_stale: false,
-                replied_at: None,
-                clients: &mut clients,
-                shared: &mut shared,
-                collector: &mut collector,
-            };
-            let (previous_real, timeline) = (refusal.real, None);
-            let (global, deadlines) = (&mut global, &mut deadlines);
-            let mut tracker = LockTracker { context, rules, global, deadlines, timeline, previous_real };
-            tracker.refuse(Some(refusal.value(&self.token)));
+            show(tracked, (&actor, &source, None), &mut collector, |tracker| {
+                tracker.refuse(Some(refusal.value(&self.token)));
+            });
             if let Some(work) = refusal.work {
-                rules.note_refused_holder((actor.server, actor.id), &source, work);
+                tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
+        if let Some(Release { form, seq, at, real, replied_at }) = self.release.as_deref() {
+            let source = form.source(&self.id, &self.token, (*seq, *at, *real));
+            let by = form.by(self.id.server, *real);
+            show(tracked, (&by, &source, *replied_at), &mut collector, |tracker| tracker.apply(&self.released()));
+        }
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
-        let is_silent = collector.findings().is_empty() && lock.pending.len() == held_back;
-        debug_assert!(is_silent, "what follows from a refusal is told too late");
+        let is_silent = collector.findings().is_empty() && tracked.lock.pending.len() == held_back;
+        debug_assert!(is_silent, "what follows from what happened at a lock at rest is told too late");
+        debug_assert!(tracked.lock.reasons == self.reasons, "a lock at rest is known for other reasons than it was");
+    }
+
+    /// What its holder does that gives it back.
+    fn released(&self) -> KeyEffect<'_> {
+        KeyEffect {
+            db: self.id.db,
+            key: &self.id.key,
+            effect: Effect::Delete { removed: Some(true) },
+            precondition: Precondition::Compared(Some(&self.token)),
+        }
+    }
+
+    /// Whether an effect of the client that holds it gives it back, and nothing follows from that but that the lock is free. Without a
+    /// deadline, that is told then.
+    pub fn is_given_back_by(&self, effect: &KeyEffect<'_>) -> bool {
+        let is_as_taken = self.refusals.is_empty() && self.release.is_none();
+        is_as_taken && self.deadline.is_some() && *effect == self.released()
+    }
+
+    /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
+    /// held back, but for the guess.
+    pub fn note_release(&mut self, release: Release, reasons: LockReasons) -> ThinVec<Finding> {
+        self.release = Some(Box::new(release));
+        self.reasons = reasons;
+        self.rules.has_guess = false;
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Whether nobody holds it.
+    pub fn is_free(&self) -> bool {
+        self.release.is_some()
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The deadline that it was taken with.
+    pub fn deadline(&self) -> Option<i64> {
+        self.deadline.map(NonZeroI64::get)
     }
 
     pub fn id(&self) -> &Arc<LockId> {
@@ -465,7 +404,7 @@ impl RestingLock {
 
     /// The command that took it.
     pub fn acquired(&self) -> Arc<JournalRef> {
-        source((self.seq, self.at, self.real), (&self.id, &self.token), &self.form)
+        self.form.source(&self.id, &self.token, (self.seq, self.at, self.real))
     }
 
     pub fn token(&self) -> &[u8] {
@@ -491,6 +430,7 @@ impl RestingLock {
         &self.refusals
     }
 
+    /// Whether a client took it, and nobody has since.
     pub fn is_held_by(&self, client: &ClientIdentity) -> bool {
         (self.id.server, self.form.client) == (client.server, client.id)
     }
@@ -498,7 +438,7 @@ impl RestingLock {
     /// Whether a client holds the lock or waits for it.
     pub fn concerns(&self, client: &ClientIdentity) -> bool {
         let is_refused = || self.refusals.iter().any(|refusal| refusal.form.client == client.id);
-        self.is_held_by(client) || self.id.server == client.server && is_refused()
+        !self.is_free() && self.is_held_by(client) || self.id.server == client.server && is_refused()
     }
 
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the

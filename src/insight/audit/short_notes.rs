@@ -1,8 +1,10 @@
-//! Attempts that are noted in short: one that is refused by a lock at rest, and one that takes a key of which nothing is known.
+//! What is noted in short: that a client takes a key of which nothing is known, and that a lock at rest refuses a client, or is given
+//! back by its holder.
 //!
 //! Most attempts to take a lock are refused, and for as long as nothing else happens, nothing follows but who waits for how long. With
 //! many locks it is the memory that costs time: a lock at rest has a tenth of it, and so has a refusal that is postponed. The rules see
-//! it when something else happens to the lock. A lock that is taken begins at rest, in the state in which the rules would leave it.
+//! it when something else happens to the lock. A lock that is taken begins at rest, in the state in which the rules would leave it. Most
+//! locks are given back before anything else happens to them, and many of those are forgotten before it does.
 //!
 //! What a rule could report at once is not noted in short, nor what concerns more than the lock, but for the few things that are done
 //! here at once: the client has met the lock, holds it, or may wait for it while it holds another one, and its token may be that of an
@@ -10,26 +12,22 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::apply_effect::shown_by_refusal;
 use super::audit_state::{AuditState, is_matched};
-use super::auditor::Auditor;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::ClientState;
 use super::code::Code;
-use super::command_effects::{Executed, effects_of};
 use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
 use super::finding::JournalRef;
-use super::journal_line::{JournalLine, plausible};
+use super::journal_line::{JournalLine, NestedCommand};
+use super::line_form::LineForm;
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{LineForm, Refusal, RestingLock, Taking};
+use super::resting_lock::{Refusal, Release, RestingLock, Taking};
 use super::rules::{LONGEST_TOKEN, RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding};
 use crate::base::process::Process;
-use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader, shared_line};
-use crate::spec::{CommandKind, LockEffect};
+use crate::powers::{EffectOrder, Outcome};
 
 /// How many refusals of a lock are postponed at most, and how many of one client: less than any rule counts that tells of clients
 /// that try often, at equal distances, or together.
@@ -40,7 +38,7 @@ const MAX_OF_CLIENT: usize = 3;
 const LONG_AGO: u64 = 1024;
 
 /// What follows from a refusal.
-struct Consequence {
+pub struct Consequence {
     /// The reasons of the lock with those that it shows.
     reasons: LockReasons,
     /// Whether the client has met the lock before.
@@ -54,7 +52,7 @@ struct Consequence {
 }
 
 /// A command that asks for a lock.
-struct Attempt<'a> {
+pub struct Attempt<'a> {
     /// The client at this command.
     by: &'a ClientIdentity,
     seq: u64,
@@ -67,105 +65,20 @@ struct Attempt<'a> {
 }
 
 /// What is noted of an attempt.
-enum Note<'a> {
+pub enum Note<'a> {
     Taken(NewLock<'a>),
     Refused(Place, Consequence),
 }
 
 /// What becomes of a key of which nothing was known.
-struct NewLock<'a> {
+pub struct NewLock<'a> {
     taking: Taking<'a>,
     /// Whether the token may be that of an attempt at several servers.
     is_of_attempt: bool,
 }
 
-impl Auditor {
-    /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. It is noted in short
-    /// if all that it did is to take a key of which nothing is known, or to be refused by a lock at rest. Returns whether it did.
-    #[inline]
-    pub fn process_header(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
-        let is_plain = !header.is_event && !header.is_cut && !header.has_more;
-        let is_answer = matches!(header.reply, b":0\r\n" | b"$-1\r\n" | b"_\r\n" | b"*-1\r\n" | b":1\r\n" | b"+OK\r\n");
-        if !is_plain || !is_answer || header.order != EffectOrder::Total || header.outcome != Outcome::Answered {
-            return false;
-        }
-        let Some(row) = self.commands().find(header.first) else { return false };
-        let is_about_locks = match row.lock_effect {
-            LockEffect::SetIfAbsent => true,
-            // Without a condition it has three words.
-            LockEffect::SetByOptions => header.words > 3,
-            LockEffect::Delete => header.words == 2,
-            LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual => true,
-            _ => false,
-        };
-        if row.kind != CommandKind::Keys || !is_about_locks || self.has_waiting_lines() || !self.state.is_plain() {
-            return false;
-        }
-        let (at, real) = (plausible(header.at), plausible(header.real));
-        let Some(client) = self.state.clients.get(&(server, header.client)) else { return false };
-        let Some(labels) = record.labels_without_node(header) else { return false };
-        let Some(by) = self.state.identity(client, labels, real) else { return false };
-        if client.found_taken().is_some() || !self.data.knows_by((server, header.client), labels) {
-            return false;
-        }
-        let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
-        let executed = Executed { db: header.db, words: &words, reply: header.reply };
-        let effects = effects_of(row.lock_effect, executed);
-        let [effect] = effects.as_slice() else { return false };
-        let place = self.state.locks.place(server, effect.db, effect.key);
-        let attempt = Attempt::of(effect, &by, (header.seq, at));
-        let note = attempt.as_ref().and_then(|attempt| self.state.in_short(attempt, place));
-        let tracked = match note {
-            Some(_) => None,
-            None => place.and_then(|place| self.state.tracked(place, effect)),
-        };
-        if note.is_none() && tracked.is_none()
-            || self.state.has_due(server, at)
-            || self.presumed.concerns(server, header, row)
-            || self.claims.concerns(server, header, row)
-            || self.declared.awaits(server, header.client)
-            || self.declared.knows(server, header.db, header.second)
-        {
-            return false;
-        }
-        let note = match (&attempt, note) {
-            (Some(attempt), Some(note)) => {
-                let Some(form) = self.state.locks.form_of(&by, &words) else { return false };
-                Some((attempt, note, form))
-            }
-            _ => None,
-        };
-        self.data.tell_awaited(&mut self.state);
-        if !self.data.note_header(server, header, row) {
-            return false;
-        }
-        self.lines += 1;
-        (self.state.is_loose, self.state.is_stale) = (false, false);
-        self.state.advance_time(server, header.seq, (at, real), real);
-        if let Some((attempt, note, form)) = note {
-            self.state.note(attempt, note, form);
-        } else if let Some(id) = tracked {
-            let source = JournalRef {
-                server,
-                seq: header.seq,
-                at,
-                real,
-                earliest: real,
-                place: header.seq,
-                node: None,
-                client: by.id,
-                name: Arc::clone(&by.name),
-                process: by.process.clone(),
-                line: shared_line(&words),
-            };
-            self.state.apply_to_tracked(&id, &by, Arc::new(source), effect);
-        }
-        true
-    }
-}
-
 impl<'a> Attempt<'a> {
-    fn of(effect: &KeyEffect<'a>, by: &'a ClientIdentity, (seq, at): (u64, i64)) -> Option<Self> {
+    pub fn of(effect: &KeyEffect<'a>, by: &'a ClientIdentity, (seq, at): (u64, i64)) -> Option<Self> {
         let KeyEffect { db, key, effect: Effect::Take { value, expiry, took }, precondition: Precondition::None } =
             *effect
         else {
@@ -214,7 +127,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
 
 impl AuditState {
     /// Whether there is one server alone, of which nothing is missing, and nothing that a refusal could be about beside a lock.
-    fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         !self.has_several_servers()
             && self.carried.is_empty()
             && self.timeline.is_none()
@@ -232,7 +145,7 @@ impl AuditState {
     }
 
     /// A client at a command, if it is known by the name and the process that it has there.
-    fn identity(
+    pub fn identity(
         &self,
         client: &ClientState,
         labels: (&[u8], Option<&Arc<Process>>),
@@ -246,56 +159,135 @@ impl AuditState {
     pub fn note_effect_in_short(&mut self, line: &JournalLine<'_>, effect: &KeyEffect<'_>) -> bool {
         let is_plain = line.order == EffectOrder::Total
             && line.outcome == Outcome::Answered
-            && (line.replied_at, line.earliest, line.place) == (None, line.real, line.seq)
+            && (line.earliest, line.place) == (line.real, line.seq)
             && !(line.is_loose || line.is_stale || line.is_cut || line.lacks_reply())
             && line.node().is_none();
-        let Effect::Take { value, .. } = effect.effect else { return false };
-        // What a script or a transaction has run is shown otherwise.
-        let is_shown = line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value);
-        if !is_plain || !is_shown || !self.is_plain() {
+        let is_meant = match effect.effect {
+            // What a script or a transaction has run is shown otherwise.
+            Effect::Take { value, .. } => {
+                line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value) && line.replied_at.is_none()
+            }
+            Effect::Delete { .. } => true,
+            _ => false,
+        };
+        if !is_plain || !is_meant || !self.is_plain() {
             return false;
         }
         let Some(client) = self.clients.get(&(line.server, line.client)) else { return false };
         let Some(by) = self.identity(client, line.client_labels(), line.real) else { return false };
-        let Some(attempt) = Attempt::of(effect, &by, (line.seq, line.at)) else { return false };
         let place = self.locks.place(line.server, effect.db, effect.key);
-        let Some(note) = self.in_short(&attempt, place) else { return false };
-        let Some(form) = self.locks.form_of(&by, &line.words) else { return false };
-        self.note(&attempt, note, form);
+        if let Some(attempt) = Attempt::of(effect, &by, (line.seq, line.at)) {
+            let Some(note) = self.in_short(&attempt, place) else { return false };
+            let Some(form) = self.locks.form_of(&by, &line.words) else { return false };
+            self.note(&attempt, note, form);
+            return true;
+        }
+        let Some(place) = place else { return false };
+        let form = line.with_nested(|inside| self.released_in_short(place, &by, effect, (&line.words, inside)));
+        let Some(form) = form else { return false };
+        let JournalLine { seq, at, real, replied_at, .. } = *line;
+        self.give_back(place, &by, Release { form, seq, at, real, replied_at });
         true
     }
 
     /// The lock at a place, if it stays tracked when a command has done this to it, and the command is about nothing else.
-    fn tracked(&self, place: Place, effect: &KeyEffect<'_>) -> Option<Arc<LockId>> {
-        let (id, reasons) = self.locks.known_at(place)?;
+    pub fn tracked(&self, place: Place, effect: &KeyEffect<'_>) -> Option<Arc<LockId>> {
+        let (id, mut reasons) = self.locks.known_at(place)?;
         let stays = match effect.effect {
             Effect::Take { .. } => !reasons.are_a_guess(),
-            Effect::Delete { .. } | Effect::NotOwned { .. } => reasons.are_enough(),
+            Effect::Delete { .. } => {
+                if effect.precondition != Precondition::None {
+                    reasons.add(LockReason::Compared);
+                }
+                reasons.are_enough()
+            }
+            Effect::Expire { .. } | Effect::NotOwned { .. } => reasons.are_enough(),
             _ => false,
         };
         stays.then(|| Arc::clone(id))
     }
 
-    /// Shows the rules what a command did to a lock.
-    fn apply_to_tracked(&mut self, id: &LockId, by: &ClientIdentity, source: Arc<JournalRef>, effect: &KeyEffect<'_>) {
+    /// Shows the rules what a command did to a lock. `replied_at` is when the client got its reply, if that was later than at once.
+    pub fn apply_to_tracked(
+        &mut self,
+        id: &LockId,
+        by: &ClientIdentity,
+        (source, replied_at): (Arc<JournalRef>, Option<i64>),
+        effect: &KeyEffect<'_>,
+    ) {
         let is_said = is_matched(&self.scope.locks, effect.key);
         self.clients.meet(by).client.seen = by.seen;
-        self.with_lock(id, Some(by), source, |tracker| {
+        let is_free = self.track(id, Some(by), source, (false, replied_at), |tracker| {
             if is_said {
                 tracker.note_reason(LockReason::Said);
             }
             tracker.apply(effect);
         });
         self.prune_met(by);
+        if is_free {
+            self.forget_free(id);
+        }
     }
 
+    // ---- releases
+
+    /// The form of the command by which its holder gives back the lock at a place, with those that the command ran; `None` if the lock
+    /// is not at rest, or more follows than that it is free.
+    pub fn released_in_short(
+        &mut self,
+        place: Place,
+        by: &ClientIdentity,
+        effect: &KeyEffect<'_>,
+        (words, inside): (&[&[u8]], &[NestedCommand<'_>]),
+    ) -> Option<Arc<LineForm>> {
+        let token = effect.precondition.token()?;
+        let lock = self.locks.resting(place).filter(|lock| self.is_given_back(lock, by, effect))?;
+        let id = Arc::clone(lock.id());
+        self.locks.form_of_commands(by, words, inside, (&id.key, token))
+    }
+
+    fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, effect: &KeyEffect<'_>) -> bool {
+        lock.is_held_by(by)
+            && lock.is_given_back_by(effect)
+            && (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, effect.key))
+            && !self.global.has_losses()
+            && self.global.is_alone(&lock.id().key, lock.token())
+    }
+
+    /// The holder of a lock at rest gives it back.
+    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, release: Release) {
+        let Some(lock) = self.locks.resting(place) else { return };
+        let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
+        let mut reasons = lock.reasons();
+        if !reasons.are_enough() {
+            self.collector.locks += 1;
+            if lock.has_guess() {
+                self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
+            }
+        }
+        reasons.add(LockReason::Compared);
+        reasons.add(LockReason::Returned);
+        self.global.note_given_back(&id.key, lock.token());
+        self.locks.note_release(place, release, reasons).into_iter().for_each(|told| self.collector.add(told));
+        if let Some(deadline) = deadline {
+            self.forget_deadline(id.server, deadline, number);
+        }
+        let client = self.clients.meet(by);
+        client.client.seen = by.seen;
+        client.note_parted(&id);
+        client.note_release(&id);
+        self.prune_met(by);
+    }
+
+    // ---- attempts
+
     /// What an attempt comes to at a lock that stands there, if that can be noted in short.
-    fn in_short<'a>(&mut self, attempt: &Attempt<'a>, place: Option<Place>) -> Option<Note<'a>> {
+    pub fn in_short<'a>(&mut self, attempt: &Attempt<'a>, place: Option<Place>) -> Option<Note<'a>> {
         match (attempt.took, place) {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
                 let is_said = is_matched(&self.scope.locks, attempt.key);
-                let lock = self.resting(place, attempt.seq)?;
+                let lock = self.resting(place, attempt.seq).filter(|lock| !lock.is_free())?;
                 if is_said && !lock.reasons().has(LockReason::Said) {
                     return None;
                 }
@@ -305,7 +297,7 @@ impl AuditState {
         }
     }
 
-    fn note(&mut self, attempt: &Attempt<'_>, note: Note<'_>, form: Arc<LineForm>) {
+    pub fn note(&mut self, attempt: &Attempt<'_>, note: Note<'_>, form: Arc<LineForm>) {
         match note {
             Note::Taken(new) => self.take(attempt, new, form),
             Note::Refused(place, consequence) => {

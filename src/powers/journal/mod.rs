@@ -39,7 +39,7 @@ pub use monitored_scripts::MonitoredScripts;
 use query::NameRequest;
 pub use query::Query;
 use record::Record;
-pub use record::{Children, Line, RecordHeader};
+pub use record::{Children, Line, RanInside, RecordHeader};
 pub use render::rendered;
 pub use ring::{ClientRecord, RawRecord, StoredRecord};
 

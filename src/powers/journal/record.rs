@@ -103,15 +103,71 @@ pub struct RecordHeader<'a> {
     pub reply: &'a [u8],
     spans: &'a [u8],
     stretch: &'a [u8],
+    /// What `has_more` tells of.
+    rest: &'a [u8],
+}
+
+/// What a command ran inside.
+pub struct RanInside<'a> {
+    /// From its effect to its reply, in microseconds of real time.
+    pub held_after: Option<u64>,
+    bytes: Bytes<'a>,
+}
+
+/// A command inside another one, of which nothing is copied.
+pub struct InnerCommand<'a> {
+    pub depth: u8,
+    pub db: u32,
+    pub reply: &'a [u8],
+    /// Whether words were cut off, or are unknown.
+    pub is_cut: bool,
+    spans: &'a [u8],
+    stretch: &'a [u8],
+}
+
+impl<'a> InnerCommand<'a> {
+    pub fn words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        words_at(self.spans, self.stretch)
+    }
+}
+
+impl<'a> Iterator for RanInside<'a> {
+    type Item = InnerCommand<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let head = InnerHead::read(&mut self.bytes)?;
+        let [words, stretch, reply, missing, _] = head.lengths;
+        let spans = self.bytes.take(words as usize * 8)?;
+        let (stretch, reply) = (self.bytes.take(stretch as usize)?, self.bytes.take(reply as usize)?);
+        self.bytes.take(head.fault as usize)?;
+        Some(InnerCommand { depth: head.depth, db: head.db, reply, is_cut: missing > 0, spans, stretch })
+    }
 }
 
 impl<'a> RecordHeader<'a> {
     /// The words, as many as were kept.
     #[inline]
     pub fn all_words(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let stretch = self.stretch;
-        self.spans.chunks_exact(8).map(move |span| word_at(span, stretch).unwrap_or_default())
+        words_at(self.spans, self.stretch)
     }
+
+    /// What it ran inside; `None` unless that is all that is behind its reply, and all of it was kept.
+    pub fn ran_inside(&self) -> Option<RanInside<'a>> {
+        let mut bytes = Bytes(self.rest);
+        let (fault, gates) = (bytes.u32()?, bytes.u32()?);
+        if (fault, gates) != (0, 0) {
+            return None;
+        }
+        let (held, sent, left_out) = (bytes.u64()?, bytes.u64()?.cast_signed(), bytes.u32()?);
+        let held_after = Some(held).filter(|held| *held != NOT_HELD);
+        (sent == NOT_SENT && left_out == 0).then_some(RanInside { held_after, bytes })
+    }
+}
+
+/// The words that spans of two numbers each stand for.
+#[inline]
+fn words_at<'a>(spans: &'a [u8], stretch: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    spans.chunks_exact(8).map(move |span| word_at(span, stretch).unwrap_or_default())
 }
 
 /// The word that a span of two numbers stands for.
@@ -321,6 +377,7 @@ impl<'a> Record<'a> {
         let short = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
         let words = short(52)? as usize;
         let plain = HEAD + words * 8 + short(56)? as usize + short(60)? as usize;
+        let size = short(0)? as usize;
         let spans = bytes.get(HEAD..HEAD + words * 8)?;
         let stretch = bytes.get(HEAD + words * 8..)?;
         let reply = stretch.get(short(56)? as usize..)?.get(..short(60)? as usize)?;
@@ -338,10 +395,11 @@ impl<'a> Record<'a> {
             second: word(1).unwrap_or_default(),
             outcome: Outcome::from_number(head[4]),
             is_cut: short(64)? > 0,
-            has_more: short(0)? as usize > plain,
+            has_more: size > plain,
             reply,
             spans,
             stretch,
+            rest: bytes.get(plain..size)?,
         })
     }
 
@@ -415,15 +473,30 @@ impl<'a> Record<'a> {
         rest.u64()?;
         let left_out = rest.u32()?;
         let mut inside = Vec::new();
-        while let Some(depth) = rest.take(4).and_then(|bytes| bytes.first()) {
-            let _size = rest.u32()?;
-            let lengths = [rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?];
-            let (fault, db) = (rest.u32()?, rest.u32()?);
+        while let Some(InnerHead { depth, lengths, fault, db }) = InnerHead::read(&mut rest) {
             let kept = Payload::read(&mut rest, lengths)?;
             let fault = Some(rest.take(fault as usize)?).filter(|fault| !fault.is_empty());
-            inside.push(NestedCommand { depth: *depth, db, kept, fault });
+            inside.push(NestedCommand { depth, db, kept, fault });
         }
         Some((inside, left_out))
+    }
+}
+
+/// The head of a command inside another one.
+struct InnerHead {
+    depth: u8,
+    /// As [`Payload::read`] takes them.
+    lengths: [u32; 5],
+    fault: u32,
+    db: u32,
+}
+
+impl InnerHead {
+    fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let depth = *bytes.take(4)?.first()?;
+        let _size = bytes.u32()?;
+        let lengths = [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
+        Some(Self { depth, lengths, fault: bytes.u32()?, db: bytes.u32()? })
     }
 }
 

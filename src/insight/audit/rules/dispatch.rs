@@ -169,6 +169,16 @@ impl GlobalRuleState {
         self.redlock.note_asked(id, token, by, Some(lives));
     }
 
+    /// Whether nothing is to be told of an attempt when one server gets back what it has given with this token.
+    pub fn is_alone(&self, key: &[u8], token: &[u8]) -> bool {
+        self.redlock.is_alone(key, token)
+    }
+
+    /// Notes that the only server that a client has asked for a lock with this token gets it back.
+    pub fn note_given_back(&mut self, key: &[u8], token: &[u8]) {
+        self.redlock.note_given_back(key, token);
+    }
+
     /// Whether somebody has asked for a lock with this token.
     pub fn was_asked(&self, key: &[u8], token: &[u8]) -> bool {
         self.redlock.was_asked(key, token)

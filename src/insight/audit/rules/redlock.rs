@@ -26,7 +26,8 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 /// What is remembered beyond one lock.
 #[derive(Clone, Default)]
 pub struct GlobalRedlockState {
-    attempts: HashMap<AttemptName, Attempt, FixedState>,
+    /// Boxed: most are found absent or removed soon, and the table is small enough then to stay near.
+    attempts: HashMap<AttemptName, Box<Attempt>, FixedState>,
     /// The servers that clients ask for a key.
     asked: HashMap<LockKey, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
@@ -254,10 +255,10 @@ impl GlobalRedlockState {
         let (place, db, key) = (self.place_of(id.server), id.db, id.key.clone());
         self.make_room();
         self.begun += 1;
-        let attempt = self.attempts.entry(name(&key, token)).or_insert_with(|| Attempt::new(self.begun));
+        let attempt = self.attempts.entry(name(&key, token)).or_insert_with(|| Box::new(Attempt::new(self.begun)));
         // The same value much later is a constant, not the same attempt.
         if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
-            *attempt = Attempt::new(self.begun);
+            **attempt = Attempt::new(self.begun);
         }
         let beside = attempt.parts.iter().find(|part| part.place == place && part.db != db && part.gave);
         let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
@@ -324,6 +325,22 @@ impl GlobalRedlockState {
         }
     }
 
+    /// The attempt with this token.
+    fn find(&self, key: &[u8], token: &[u8]) -> Option<&Attempt> {
+        self.attempts.get(&name(key, token)).map(|attempt| &**attempt)
+    }
+
+    /// Whether an attempt with this token, if there is one, has asked one server alone, and no other client asks several for the key.
+    pub fn is_alone(&self, key: &[u8], token: &[u8]) -> bool {
+        let is_alone = |attempt: &Attempt| attempt.parts.len() <= 1 && !attempt.is_reported;
+        (self.asked.is_empty() || !self.asked.contains_key(key)) && self.find(key, token).is_none_or(is_alone)
+    }
+
+    /// Notes that the only server of an attempt gets the lock back: the attempt is over.
+    pub fn note_given_back(&mut self, key: &[u8], token: &[u8]) {
+        self.attempts.remove(&name(key, token));
+    }
+
     /// Whether an attempt with this token is known.
     pub fn was_asked(&self, key: &[u8], token: &[u8]) -> bool {
         self.attempts.contains_key(&name(key, token))
@@ -359,7 +376,7 @@ impl GlobalRedlockState {
 
     /// Whether several servers were asked for a key with this token.
     pub fn is_wide(&self, key: &[u8], token: &[u8]) -> bool {
-        self.attempts.get(&name(key, token)).is_some_and(|attempt| attempt.answers().0 > 1)
+        self.find(key, token).is_some_and(|attempt| attempt.answers().0 > 1)
     }
 
     /// Forgets the older half of all attempts if there are too many.
@@ -381,7 +398,7 @@ impl GlobalRedlockState {
 /// The attempt with a token, and the number of its servers, for a lock that clients take on several.
 fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
     let servers = state.asked.get(&context.lock.id.key)?;
-    let attempt = state.attempts.get(&name(&context.lock.id.key, token))?;
+    let attempt = state.find(&context.lock.id.key, token)?;
     Some((attempt.clone(), servers.len()))
 }
 
@@ -411,7 +428,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
 /// no majority. Whoever does not get a majority asks all of them.
 fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, &context.lock.id.key);
-    let Some(attempt) = state.attempts.get(&name(key, token)) else { return };
+    let Some(attempt) = state.find(key, token) else { return };
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
     let was_asked = attempt.parts.iter().any(|part| part.is_at(place, db));
     if was_asked || attempt.is_reported || !last.gave || state.unanswered.contains(&hash_of(key)) {
@@ -570,7 +587,7 @@ fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState,
         let last = attempt.parts.iter().max_by_key(|part| part.asked.real);
         !attempt.is_reported && attempt.answers().1 * 2 <= servers && last.is_some_and(|part| part.gave)
     };
-    if attempts.get(&name).is_some_and(may_be_early) {
+    if attempts.get(&name).is_some_and(|attempt| may_be_early(attempt)) {
         return;
     }
     if attempts.get(&name).is_some_and(|attempt| attempt.parts.iter().all(|part| part.released.is_some())) {

@@ -1,0 +1,220 @@
+//! Commands that their records' headers tell: each is about one lock and nothing else.
+//!
+//! To decode a record, and to go through all that a line may be about, takes several times as long as what the commands of locks need:
+//! SETNX, SET with NX, DEL and its like, and scripts that use one key, as libraries release and extend locks.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::audit_state::AuditState;
+use super::auditor::Auditor;
+use super::client_identity::ClientIdentity;
+use super::command_effects::{Executed, effects_of};
+use super::command_text::text_of;
+use super::cross_slot::uses_one_key;
+use super::effect::KeyEffect;
+use super::finding::JournalRef;
+use super::journal_line::{NestedCommand, NestedCommands, later, nested_commands, plausible};
+use super::line_form::LineForm;
+use super::lock::LockId;
+use super::lock_table::Place;
+use super::reply_value::ReplyValue;
+use super::resting_lock::Release;
+use super::script_effects::script_effects;
+use super::short_notes::{Attempt, Note};
+use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
+use crate::protocol::parse_integer;
+use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect};
+
+type Words<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// What a header tells.
+struct HeaderLine<'a> {
+    server: u16,
+    seq: u64,
+    at: i64,
+    real: i64,
+    by: ClientIdentity,
+    words: Words<'a>,
+    /// What a script has run; `None` for another command.
+    script: Option<Script<'a>>,
+}
+
+/// What a script has run.
+struct Script<'a> {
+    nested: NestedCommands<'a>,
+    replied_at: Option<i64>,
+}
+
+/// What becomes of a command.
+enum Course<'a> {
+    Attempt(Attempt<'a>, Note<'a>, Arc<LineForm>),
+    Release(Place, Arc<LineForm>),
+    Tracked(Arc<LockId>),
+}
+
+impl HeaderLine<'_> {
+    fn source(&self) -> Arc<JournalRef> {
+        let Self { server, seq, at, real, by, words, script } = self;
+        let nested = script.as_ref().map_or(&[][..], |script| &script.nested);
+        let line = text_of(words, |look| nested.iter().for_each(|command| look(&command.words)));
+        Arc::new(JournalRef {
+            server: *server,
+            seq: *seq,
+            at: *at,
+            real: *real,
+            earliest: *real,
+            place: *seq,
+            node: None,
+            client: by.id,
+            name: Arc::clone(&by.name),
+            process: by.process.clone(),
+            line,
+        })
+    }
+
+    fn replied_at(&self) -> Option<i64> {
+        self.script.as_ref().and_then(|script| script.replied_at)
+    }
+}
+
+/// Whether a command that is no script is about one key, and does to it what is done to locks.
+fn is_about_lock(row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
+    let is_answer = matches!(header.reply, b":0\r\n" | b"$-1\r\n" | b"_\r\n" | b"*-1\r\n" | b":1\r\n" | b"+OK\r\n");
+    let is_about_one = match row.lock_effect {
+        LockEffect::SetIfAbsent => true,
+        // Without a condition it has three words.
+        LockEffect::SetByOptions => header.words > 3,
+        LockEffect::Delete => header.words == 2,
+        LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual => true,
+        _ => false,
+    };
+    is_about_one && is_answer && !header.has_more
+}
+
+impl Auditor {
+    /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. It is noted in short
+    /// if all that it did is to take a key of which nothing is known, to be refused by a lock at rest, or to give one back. Returns
+    /// whether it did.
+    #[inline]
+    pub fn process_header(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
+        if header.is_event
+            || header.is_cut
+            || header.order != EffectOrder::Total
+            || header.outcome != Outcome::Answered
+            || self.has_waiting_lines()
+            || !self.state.is_plain()
+        {
+            return false;
+        }
+        let Some(row) = self.commands().find(header.first) else { return false };
+        let is_script = match row.kind {
+            CommandKind::Keys if is_about_lock(row, header) => false,
+            CommandKind::Script(_) if header.has_more => true,
+            _ => return false,
+        };
+        let (at, real) = (plausible(header.at), plausible(header.real));
+        let Some(client) = self.state.clients.get(&(server, header.client)) else { return false };
+        let Some(labels) = record.labels_without_node(header) else { return false };
+        let Some(by) = self.state.identity(client, labels, real) else { return false };
+        if client.found_taken().is_some() || !self.data.knows_by((server, header.client), labels) {
+            return false;
+        }
+        let words: Words<'_> = header.all_words().collect();
+        let script = match is_script.then(|| self.script_of(server, header, &words)) {
+            Some(None) => return false,
+            script => script.flatten(),
+        };
+        let effects = match &script {
+            Some(script) => script_effects(&words, &script.nested, 1, &self.commands, &mut self.scripts),
+            None => effects_of(row.lock_effect, Executed { db: header.db, words: &words, reply: header.reply }),
+        };
+        let [effect] = effects.as_slice() else { return false };
+        let line = HeaderLine { server, seq: header.seq, at, real, by, words, script };
+        let place = self.state.locks.place(server, effect.db, effect.key);
+        let Some(course) = self.state.course(&line, effect, place) else { return false };
+        if self.state.has_due(server, at)
+            || !is_script && (self.presumed.concerns(server, header, row) || self.claims.concerns(server, header, row))
+            || self.declared.awaits(server, header.client)
+            || self.declared.knows(server, header.db, effect.key)
+        {
+            return false;
+        }
+        self.data.tell_awaited(&mut self.state);
+        if !is_script && !self.data.note_header(server, header, row) {
+            return false;
+        }
+        self.lines += 1;
+        (self.state.is_loose, self.state.is_stale) = (false, false);
+        self.state.advance_time(server, header.seq, (at, real), real);
+        match course {
+            Course::Attempt(attempt, note, form) => self.state.note(&attempt, note, form),
+            Course::Release(place, form) => {
+                let release = Release { form, seq: line.seq, at, real, replied_at: line.replied_at() };
+                self.state.give_back(place, &line.by, release);
+            }
+            Course::Tracked(id) => {
+                self.state.apply_to_tracked(&id, &line.by, (line.source(), line.replied_at()), effect);
+            }
+        }
+        true
+    }
+
+    /// What a script has run, if all of it is known, it is about one key, and nobody has to do with that key but for the locks.
+    fn script_of<'a>(&self, server: u16, header: &RecordHeader<'a>, words: &[&'a [u8]]) -> Option<Script<'a>> {
+        let key = *words.get(3)?;
+        let is_done = !matches!(header.reply.first(), None | Some(b'-' | b'!'));
+        if !is_done
+            || !self.presumed.is_idle(server, header.client)
+            || !self.claims.is_empty()
+            || !self.data.may_skip_script((server, header.client), header.db, key)
+        {
+            return None;
+        }
+        let inside = header.ran_inside()?;
+        let replied_at = inside.held_after.map(|held| later(plausible(header.real), held));
+        let nested = nested_commands(inside);
+        let row = |command: &NestedCommand<'_>| self.commands().find(command.words.first()?);
+        let is_whole = |command: &NestedCommand<'_>| {
+            let is_string = row(command).is_some_and(|row| row.lock_effect != LockEffect::CountMember);
+            command.depth == 1 && !command.is_cut && !command.reply.is_empty() && is_string
+        };
+        // A script that only looks reads the key as data are read.
+        let writes = |command: &NestedCommand<'_>| row(command).is_some_and(|row| row.has_flag(Flag::Write));
+        // The count in a declared lock may be how many hold it.
+        let is_count = |command: &NestedCommand<'_>| {
+            row(command).is_none_or(|row| !matches!(row.lock_effect, LockEffect::Get | LockEffect::Delete))
+                || ReplyValue::of(command.reply).text().is_some_and(|value| parse_integer(value).is_some())
+        };
+        let is_plain = nested.iter().all(is_whole)
+            && nested.iter().any(writes)
+            && uses_one_key(header.db, words, &nested, self.commands())
+            && !(self.state.scope.is_declared(key) && nested.iter().any(is_count));
+        is_plain.then_some(Script { nested, replied_at })
+    }
+}
+
+impl AuditState {
+    /// What becomes of a command that did this to a key; `None` if that takes the whole line.
+    fn course<'a>(
+        &mut self,
+        line: &'a HeaderLine<'_>,
+        effect: &KeyEffect<'a>,
+        place: Option<Place>,
+    ) -> Option<Course<'a>> {
+        if line.script.is_none()
+            && let Some(attempt) = Attempt::of(effect, &line.by, (line.seq, line.at))
+            && let Some(note) = self.in_short(&attempt, place)
+        {
+            let form = self.locks.form_of(&line.by, &line.words)?;
+            return Some(Course::Attempt(attempt, note, form));
+        }
+        let place = place?;
+        let inside = line.script.as_ref().map_or(&[][..], |script| &script.nested);
+        match self.released_in_short(place, &line.by, effect, (&line.words, inside)) {
+            Some(form) => Some(Course::Release(place, form)),
+            None => self.tracked(place, effect).map(Course::Tracked),
+        }
+    }
+}
