@@ -47,6 +47,10 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     if most < ENOUGH {
         return most;
     }
+    // Most tokens are such, and each attempt is asked: nothing of what follows is told of one.
+    if let Some(bits) = hexadecimal_bits(token) {
+        return bits;
+    }
     let token = pickled(token).unwrap_or(token);
     if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
         return binary_bits(token);
@@ -62,6 +66,7 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     }
     let is_separator = |byte: &u8| !byte.is_ascii_alphanumeric();
     let parts = || token.split(is_separator).map(|part| (part, part_of(part, at, real)));
+    let is_sequence = |part: &[u8]| is_sequence(part.iter().map(|byte| digit(*byte)), part.len());
     if parts().any(|(part, kind)| kind == Part::LongNumber && !is_sequence(part)) {
         return ENOUGH;
     }
@@ -81,16 +86,41 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     token.split(is_separator).map(of_part).sum()
 }
 
+/// What a byte is in a hexadecimal number: the value of the digit, or one of these.
+const NO_DIGIT: u8 = u8::MAX;
+const LEFT_OUT: u8 = u8::MAX - 1;
+
+#[rustfmt::skip]
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 10 { digits[(b'0' + value) as usize] = value; value += 1; }
+    while value < 16 {
+        digits[(b'a' + value - 10) as usize] = value;
+        digits[(b'A' + value - 10) as usize] = value;
+        value += 1;
+    }
+    (digits[b'-' as usize], digits[b'{' as usize], digits[b'}' as usize]) = (LEFT_OUT, LEFT_OUT, LEFT_OUT);
+    digits
+};
+
+fn digit(byte: u8) -> u8 {
+    DIGITS[usize::from(byte)]
+}
+
 /// How many random bits a number in hexadecimal digits or a UUID may have; `None` for any other token.
 fn hexadecimal_bits(token: &[u8]) -> Option<f64> {
-    let is_left_out = |byte: &u8| matches!(byte, b'-' | b'{' | b'}');
-    if !token.iter().all(|byte| byte.is_ascii_hexdigit() || is_left_out(byte)) {
-        return None;
+    let (mut count, mut has_letter) = (0, false);
+    for &byte in token {
+        match digit(byte) {
+            NO_DIGIT => return None,
+            LEFT_OUT => {}
+            value => (count, has_letter) = (count + 1, has_letter || value > 9),
+        }
     }
-    let digits: SmallVec<[u8; 64]> = token.iter().copied().filter(|byte| !is_left_out(byte)).collect();
-    let is_number = digits.len() < 32 && digits.iter().all(u8::is_ascii_digit);
-    let is_it = digits.len() >= 16 && !is_number;
-    is_it.then(|| if is_sequence(&digits) { 0.0 } else { length(digits.len()) * 4.0 })
+    let digits = token.iter().map(|byte| digit(*byte)).filter(|value| *value != LEFT_OUT);
+    let is_it = count >= 16 && (count >= 32 || has_letter);
+    is_it.then(|| if is_repetitive(token) || is_sequence(digits, count) { 0.0 } else { length(count) * 4.0 })
 }
 
 /// Whether two tokens are numbers of one row: the next one can be told.
@@ -150,24 +180,16 @@ fn is_repetitive(token: &[u8]) -> bool {
     })
 }
 
-/// Whether most digits repeat the one before or count on from it, as in a constant that somebody has typed.
-fn is_sequence(digits: &[u8]) -> bool {
-    const NONE: u8 = u8::MAX;
-    let value = |digit: u8| match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        b'A'..=b'F' => digit - b'A' + 10,
-        _ => NONE,
-    };
-    let pairs = digits.len().saturating_sub(1);
+/// Whether most of so many digits repeat the one before or count on from it, as in a constant that somebody has typed.
+fn is_sequence(mut digits: impl Iterator<Item = u8>, count: usize) -> bool {
+    let pairs = count.saturating_sub(1);
     // Of 32 random digits 22 never do so; of fewer digits nearly all must.
-    let enough = if digits.len() >= 32 { pairs * 22 / 31 } else { pairs * 4 / 5 };
-    let mut last = digits.first().map_or(NONE, |digit| value(*digit));
+    let enough = if count >= 32 { pairs * 22 / 31 } else { pairs * 4 / 5 };
+    let mut last = digits.next().unwrap_or(NO_DIGIT);
     // A random token is through after some of its digits.
     let mut breaks_left = pairs - enough;
-    for digit in digits.iter().skip(1) {
-        let next = value(*digit);
-        if last == NONE || next == NONE || (next != last && next != last + 1) {
+    for next in digits {
+        if last == NO_DIGIT || next == NO_DIGIT || (next != last && next != last + 1) {
             if breaks_left == 0 {
                 return false;
             }
@@ -175,7 +197,7 @@ fn is_sequence(digits: &[u8]) -> bool {
         }
         last = next;
     }
-    digits.len() >= SHORTEST_RANDOM
+    count >= SHORTEST_RANDOM
 }
 
 fn part_of(part: &[u8], at: i64, real: i64) -> Part {

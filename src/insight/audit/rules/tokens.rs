@@ -193,7 +193,9 @@ pub fn is_unique_token(token: &[u8]) -> bool {
     if let Some(class) = ValueClass::of_hashed(token) {
         return class == ValueClass::Token;
     }
-    let is_of_tokens = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:.+/=@".contains(byte);
+    let is_of_tokens = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'+' | b'/' | b'=' | b'@')
+    };
     // Digits have the fewest bits, and may be a timestamp of any time.
     let is_strong = match token.iter().all(u8::is_ascii_digit) {
         true => token.len() * 3 >= 64,
