@@ -90,3 +90,10 @@ pub enum TtlFrom {
     /// From 1970.
     Epoch,
 }
+
+impl LockEffect {
+    /// Whether it is an effect on all keys of a database, or of all databases.
+    pub fn is_on_all_keys(self) -> bool {
+        matches!(self, Self::FlushAll | Self::FlushDatabase | Self::SwapDatabases)
+    }
+}

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use redouble::Code;
 
 use super::many_locks::MET;
-use super::story::play;
+use super::story::{found, nothing_is_found, play, shown};
 
 /// A line of a story.
 #[derive(Clone, Debug)]
@@ -20,6 +21,10 @@ enum Line {
     /// Milliseconds pass.
     Pass(u32),
     Close(&'static str),
+    /// A release whose reply is lost.
+    Lost(&'static str, &'static str),
+    /// A release by a transaction: the first command of these watches the key.
+    Transaction(&'static str, &'static str, &'static str),
 }
 
 /// Which token a client sends.
@@ -51,24 +56,51 @@ fn taking() -> impl Strategy<Value = Token> {
 
 fn line() -> impl Strategy<Value = Line> {
     let take = select(vec!["SET %k %t NX PX %m", "SET %k %t PX %m NX", "SETNX %k %t", "SET %k %t PX %m"]);
-    let give = select(vec!["RELEASE %k %t", "RELEASE %k %t", "RELEASE %k %t", "EXTEND %k %t 1000"]);
+    let give = prop_oneof![
+        6 => Just("RELEASE %k %t"),
+        1 => Just("EXTEND %k %t 1000"),
+        3 => select(vec![
+            // With an array, with nothing, with two keys, with what the script does besides, and of a function.
+            "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return {1, 2} end return {}\" 1 %k %t",
+            "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end\" 1 %k %t",
+            "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1], KEYS[2]) end\" 2 %k data %t",
+            "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) redis.call('set', 'data', 2) end\" 1 %k %t",
+            "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return redis.error_reply('no') end\" 1 %k %t",
+            "EVAL \"if redis.call('exists', KEYS[1]) == 0 then return redis.call('set', KEYS[1], ARGV[1], 'PX', 1000) end\" 1 %k %t",
+            "EVAL_RO \"return redis.call('get', KEYS[1]) == ARGV[1]\" 1 %k %t",
+            "FCALL release 1 %k %t",
+        ]),
+    ];
     let owner = prop_oneof![12 => Just(Token::Last), 2 => Just(Token::OfOther), 1 => Just(Token::Fixed("1"))];
-    let other = vec!["DEL %k", "GET %k", "PTTL %k", "SET data 1", "GET data", "INCR runs", "PERSIST %k", "GETDEL %k"];
+    let other = prop_oneof![
+        4 => select(vec!["DEL %k", "GET %k", "PTTL %k", "SET data 1", "GET data", "INCR runs", "PERSIST %k", "GETDEL %k"]),
+        1 => select(vec![
+            "SELECT 1", "SELECT 0", "RENAME %k lock:b", "COPY %k lock:job", "MOVE %k 1", "FLUSHALL", "SWAPDB 0 1",
+            "WATCH %k", "CLIENT SETNAME other", "HELLO 3", "EXPIRE %k 30",
+        ]),
+    ];
     let millis = select(vec![30_000, 30_000, 1000, 100, 5]);
     prop_oneof![
         8 => (client(), lock(), take, taking(), millis).prop_map(|(by, key, take, token, millis)| {
             Line::Take(by, key, take, token, millis)
         }),
         8 => (client(), lock(), give, owner).prop_map(|(by, key, give, token)| Line::GiveBack(by, key, give, token)),
-        4 => (client(), lock(), select(other)).prop_map(|(by, key, command)| Line::Other(by, key, command)),
+        4 => (client(), lock(), other).prop_map(|(by, key, command)| Line::Other(by, key, command)),
         3 => select(vec![1, 90, 95, 900, 990, 31_000]).prop_map(Line::Pass),
         1 => client().prop_map(Line::Close),
+        1 => (client(), lock()).prop_map(|(by, key)| Line::Lost(by, key)),
+        1 => (client(), lock(), select(vec!["DEL %k", "RELEASE %k %t", "SET data 3"])).prop_map(|(by, key, queued)| {
+            Line::Transaction(by, key, queued)
+        }),
     ]
 }
 
+const FUNCTION: &str = "C: FUNCTION LOAD \"#!lua name=locks\\nredis.register_function('release', function(keys, args) \
+    if redis.call('get', keys[1]) == args[1] then return redis.call('del', keys[1]) end return 0 end)\"\n";
+
 /// The story that lines make, in which each client has met a lock already.
 fn told(lines: &[Line]) -> String {
-    let mut story = MET.to_owned();
+    let mut story = format!("{MET}{FUNCTION}");
     let mut last = CLIENTS.map(|client| format!("first-token-of-{client}"));
     let place = |client: &str| CLIENTS.iter().position(|known| *known == client).expect("a client");
     for (number, line) in lines.iter().enumerate() {
@@ -91,6 +123,11 @@ fn told(lines: &[Line]) -> String {
             }
             Line::Other(by, key, command) => format!("{by}: {}", command.replace("%k", key)),
             Line::Pass(millis) => format!("+{millis}ms"),
+            Line::Transaction(by, key, queued) => {
+                let queued = queued.replace("%k", key).replace("%t", &token_of(by, Token::Last));
+                format!("{by}: WATCH {key}\n{by}: GET {key}\n{by}: MULTI\n{by}: {queued}\n{by}: EXEC")
+            }
+            Line::Lost(by, key) => format!("lost {by}: RELEASE {key} {}\n{by}: PING", token_of(by, Token::Last)),
             Line::Close(client) => format!("close {client}\n{client}: PING"),
         };
         writeln!(story, "{told}").expect("a string takes all");
@@ -106,4 +143,235 @@ proptest! {
     fn whatever_clients_do_to_locks_is_judged_in_short_as_it_is_judged_whole(lines in prop::collection::vec(line(), 1..60)) {
         play(&told(&lines));
     }
+}
+
+// ---- locks that are given back by scripts
+
+/// The findings of a kind, as they are shown, with numbers that do not depend on the story's beginning.
+fn evidence(code: Code, story: &str) -> Vec<String> {
+    let played = play(story);
+    let findings = played.findings();
+    let told = findings.iter().find(|finding| finding.code == code).map(|finding| {
+        finding.evidence.iter().map(|shown| format!("{}: {}", shown.source.line, shown.what)).collect::<Vec<_>>()
+    });
+    told.unwrap_or_else(|| panic!("{:?}", findings.iter().map(|f| shown(&played, f)).collect::<Vec<_>>()))
+}
+
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return {1,2} end return {}";
+
+#[test]
+fn a_lock_that_is_given_back_late_three_times_is_close_to_expiry_each_time() {
+    let once = |token: &str| format!("A: SET jobs:7 {{{token}}} NX PX 30000\n +28s\n A: RELEASE jobs:7 {{{token}}}\n");
+    let story =
+        |times: usize| format!("{MET} {}", ["a", "b", "c"][..times].iter().map(|t| once(t)).collect::<String>());
+    assert_eq!(evidence(Code::CloseToExpiry, &story(3)).len(), 3);
+    assert_eq!(found(Code::CloseToExpiry, &story(2)), None);
+}
+
+#[test]
+fn a_client_that_deletes_by_key_alone_after_it_gave_the_lock_back_deletes_another_ones() {
+    let story = format!(
+        "{MET} A: SET lock:job {{a}} NX PX 30000\n A: RELEASE lock:job {{a}}\n B: SET lock:job {{b}} NX PX 30000\n A: DEL lock:job"
+    );
+    assert!(found(Code::ForeignRelease, &story).is_some());
+}
+
+#[test]
+fn a_guessable_token_is_told_when_the_lock_is_given_back_and_not_before() {
+    let taken = format!("{MET} A: SET jobs:7 owner-7 NX PX 30000");
+    assert_eq!(found(Code::TokenGuessable, &taken), None);
+    assert!(found(Code::TokenGuessable, &format!("{taken}\n A: RELEASE jobs:7 owner-7")).is_some());
+}
+
+#[test]
+fn the_same_token_after_a_release_in_short_is_constant() {
+    let use_by =
+        |client: &str| format!("{client}: SET lock:job owner-a NX PX 30000\n {client}: RELEASE lock:job owner-a\n");
+    let story = format!("{MET} {}{}{}", use_by("A"), use_by("A"), use_by("B"));
+    assert!(found(Code::TokenConstant, &story).is_some());
+}
+
+#[test]
+fn a_lock_without_an_expiry_is_told_of_when_it_is_given_back() {
+    let story = format!("{MET} A: SET lock:job {{a}} NX\n A: RELEASE lock:job {{a}}");
+    assert_eq!(
+        evidence(Code::NoExpiry, &story),
+        ["SET lock:job 0c5c4373a429a6c82208a83bf2db4785 NX: took the lock without an expiry"]
+            .map(|line| line.replace("0c5c4373a429a6c82208a83bf2db4785", &super::story::token("a")))
+    );
+}
+
+#[test]
+fn what_a_script_does_besides_is_no_release() {
+    // The deletion is followed by another value: not only given back.
+    let story = format!(
+        "{MET} A: SET lock:job {{a}} NX PX 30000
+        A: EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) redis.call('set', KEYS[1], 'done', 'PX', 1000) end return 0\" 1 lock:job {{a}}
+        B: SET lock:job {{b}} NX PX 30000
+        +2s
+        B: SET lock:job {{b}} NX PX 30000
+        B: RELEASE lock:job {{b}}"
+    );
+    nothing_is_found(&story);
+}
+
+#[test]
+fn a_script_with_an_array_for_a_reply_gives_back_as_one_with_a_number_does() {
+    nothing_is_found(&format!(
+        "{MET} A: SET jobs:7 {{a}} NX PX 30000\n A: EVAL \"{COMPARE_AND_DELETE}\" 1 jobs:7 {{a}}\n close A\n B: SET jobs:7 {{b}} NX PX 30000\n B: EVAL \"{COMPARE_AND_DELETE}\" 1 jobs:7 {{b}}"
+    ));
+}
+
+#[test]
+fn a_release_whose_reply_is_lost_is_looked_at_whole() {
+    nothing_is_found(&format!(
+        "{MET} A: SET lock:job {{a}} NX PX 30000\n lost A: RELEASE lock:job {{a}}\n B: SET lock:job {{b}} NX PX 30000\n A: RELEASE lock:job {{a}}\n B: RELEASE lock:job {{b}}"
+    ));
+}
+
+#[test]
+fn a_lock_is_given_back_in_time_in_the_very_millisecond_of_its_deadline() {
+    // The clock stands: 30000 ms later the server still has the key, or not; what it replies is what counts.
+    for passed in ["29999ms", "30000ms", "30001ms"] {
+        play(&format!(
+            "{MET} A: SET lock:job {{a}} NX PX 30000\n +{passed}\n A: RELEASE lock:job {{a}}\n B: SET lock:job {{b}} NX PX 30000\n A: RELEASE lock:job {{a}}"
+        ));
+    }
+}
+
+#[test]
+fn tokens_of_any_kind_are_shown_as_they_are_after_a_release_in_short() {
+    for token in ["lock:job", "\"\"", "raw:{a}", "1", "get", "EVAL", "del"] {
+        play(&format!(
+            "{MET} A: SET lock:job {token} NX PX 30000\n A: RELEASE lock:job {token}\n A: DEL lock:job\n A: SET lock:job {token} NX PX 30000\n A: RELEASE lock:job {token}\n B: SET lock:job {token} NX PX 30000\n B: RELEASE lock:job {token}"
+        ));
+    }
+    for key in ["1", "EVAL", "get", "lock"] {
+        play(&format!(
+            "{MET} A: SET {key} {{a}} NX PX 30000\n A: RELEASE {key} {{a}}\n B: SET {key} {{b}} NX PX 30000\n A: DEL {key}"
+        ));
+    }
+}
+
+#[test]
+fn a_lock_that_was_given_back_in_short_is_flushed_moved_and_copied_as_one_that_is_free() {
+    for what in [
+        "FLUSHALL",
+        "FLUSHDB",
+        "SWAPDB 0 1",
+        "RENAME lock:other lock:job",
+        "COPY lock:other lock:job",
+        "MOVE lock:other 1",
+    ] {
+        play(&format!(
+            "{MET} B: SET lock:other {{o}} NX PX 60000\n A: SET lock:job {{a}} NX PX 30000\n A: RELEASE lock:job {{a}}\n C: {what}\n A: DEL lock:job\n B: SET lock:job {{b}} NX PX 30000\n A: RELEASE lock:job {{a}}\n B: RELEASE lock:job {{b}}"
+        ));
+    }
+}
+
+#[test]
+fn another_connection_without_a_name_gives_back_with_the_token_that_a_pool_shares() {
+    nothing_is_found(&format!(
+        "{MET} a: SET lock:job {{a}} NX PX 30000\n b: RELEASE lock:job {{a}}\n a: SET lock:job {{c}} NX PX 30000\n a: RELEASE lock:job {{c}}"
+    ));
+}
+
+#[test]
+fn who_waits_for_another_lock_while_it_gives_one_back_waits_in_no_circle() {
+    let story = |release: &str| {
+        format!(
+            "{MET}
+            A: SET lock:x {{a}} NX PX 30000
+            B: SET lock:y {{b}} NX PX 30000
+            {release}
+            3 times +100ms A: SET lock:y {{c}} NX PX 30000 | B: SET lock:x {{d}} NX PX 30000"
+        )
+    };
+    assert!(found(Code::LockOrder, &story("")).is_some());
+    assert_eq!(found(Code::LockOrder, &story("A: RELEASE lock:x {a}")), None);
+}
+
+#[test]
+fn a_long_script_is_looked_at_whole() {
+    let long = format!("local unused = '{}' {COMPARE_AND_DELETE}", "x".repeat(5000));
+    play(&format!(
+        "{MET} A: SET lock:job {{a}} NX PX 30000\n A: EVAL \"{long}\" 1 lock:job {{a}}\n B: SET lock:job {{b}} NX PX 30000\n A: DEL lock:job"
+    ));
+}
+
+#[test]
+fn faults_and_errors_inside_of_scripts_are_no_release() {
+    let pcall = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.pcall('del', KEYS[1]) return 1 end return 0";
+    for (fault, script) in [
+        ("on DEL error \"ERR boom\"", pcall),
+        ("on DEL error \"ERR boom\"", COMPARE_AND_DELETE),
+        ("on GET error \"ERR boom\"", pcall),
+        ("on EVAL error \"ERR boom\"", pcall),
+    ] {
+        play(&format!(
+            "{MET}
+            A: SET lock:job {{a}} NX PX 30000
+            D: REDOUBLE FAULT ADD f {fault}
+            A: EVAL \"{script}\" 1 lock:job {{a}}
+            D: REDOUBLE FAULT CLEAR
+            A: EVAL \"{script}\" 1 lock:job {{a}}
+            B: SET lock:job {{b}} NX PX 30000
+            A: DEL lock:job"
+        ));
+    }
+}
+
+#[test]
+fn data_that_are_read_and_written_in_scripts_are_lost_as_ever() {
+    // Both read, both write: the write that is lost has to do with no lock, although scripts about the lock come in between.
+    let story = format!(
+        "{MET}
+        A: SET lock:job {{a}} NX PX 30000
+        A: GET stock
+        A: RELEASE lock:job {{a}}
+        B: SET lock:job {{b}} NX PX 30000
+        B: GET stock
+        A: SET stock 1
+        B: SET stock 2
+        B: RELEASE lock:job {{b}}
+        A: GET lock:job
+        B: RELEASE lock:job {{b}}
+        A: SET lock:job {{c}} NX PX 30000
+        A: RELEASE lock:job {{c}}"
+    );
+    play(&story);
+}
+
+#[test]
+fn a_lock_that_is_given_back_is_remembered_in_another_database_however_late_it_was_taken_there() {
+    for before in ["", "C: PING\n"] {
+        let story = format!(
+            "{MET}
+            {before}
+            A: SET lock:job {{a}} NX PX 3600000
+            pace 70000ms
+            A: SELECT 1
+            pace 5ms
+            A: SET lock:job {{a}} NX PX 3600000
+            A: SELECT 0
+            A: RELEASE lock:job {{a}}
+            A: SELECT 2
+            A: SET lock:job {{a}} NX PX 3600000"
+        );
+        assert!(found(Code::OneServer, &story).is_some());
+    }
+}
+
+#[test]
+fn what_a_function_ran_is_shown_also_if_it_is_called_as_its_lock() {
+    play(&format!(
+        "{MET}
+        C: FUNCTION LOAD \"#!lua name=lib\\nredis.register_function('job', function(keys, args) return redis.call('set', keys[1], args[1], 'NX', 'PX', 30000) end)\"
+        A: FCALL job 1 job 1
+        B: SET job 1 NX PX 30000
+        B: SET job 1 NX PX 30000
+        C: SET job {{q}} NX PX 30000
+        A: FCALL job 1 job 1"
+    ));
 }

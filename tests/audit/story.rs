@@ -105,8 +105,8 @@ pub fn play(story: &str) -> Played {
     Played { locks, journals: paced(journals, &stage.paces), sent: stage.sent }
 }
 
-/// The auditor of servers that run, which goes by the headers of most lines, finds what that of their saved journals finds; and that
-/// finds the same if all lines have the next number: a debug build notes the even ones in short.
+/// The auditor of servers that run, which goes by the headers of most lines, finds what that of their saved journals finds, and that
+/// the same if all lines have the next number: a debug build notes the even ones in short. With a timeline, none is.
 fn assert_live_is_the_same(story: &str, servers: &[Server], locks: &[Vec<u8>]) {
     let scope = || Scope { locks: locks.to_vec(), ..Scope::default() };
     let journals: Vec<_> = (1..).zip(servers).map(|(number, server)| (number, journal_of(server))).collect();
@@ -115,6 +115,7 @@ fn assert_live_is_the_same(story: &str, servers: &[Server], locks: &[Vec<u8>]) {
         Item::Command(entry) => entry.seq += 1,
         Item::Event(event) => event.seq += 1,
     });
+    let whole = audit(journals.clone(), auditor(scope(), command_table()).with_timeline());
     let saved = audit(journals, auditor(scope(), command_table()));
     let later = audit(later, auditor(scope(), command_table()));
     let running: Vec<&World> = servers.iter().map(|server| &**server).collect();
@@ -124,15 +125,17 @@ fn assert_live_is_the_same(story: &str, servers: &[Server], locks: &[Vec<u8>]) {
             let evidence: Vec<_> = finding
                 .evidence
                 .iter()
-                .map(|shown| (shown.source.server, shown.source.seq.saturating_sub(first)))
+                .map(|shown| (shown.source.server, shown.source.seq.saturating_sub(first), shown.source.line.clone()))
                 .collect();
-            format!("{} {} {} {evidence:?}", finding.severity.name(), finding.code.name(), finding.sentence)
+            let Finding { severity, code, sentence, times, .. } = &**finding;
+            format!("{} {} {sentence} {times} {evidence:?}", severity.name(), code.name())
         };
         findings.iter().map(told).collect::<Vec<_>>()
     };
-    let (saved, declared) = (told(saved.findings(), 0), locks.len());
-    assert_eq!(told(&live, 0), saved, "live and saved, with {declared} declared locks, of\n{story}");
-    assert_eq!(told(later.findings(), 1), saved, "with the next numbers, with {declared} declared locks, of\n{story}");
+    let (whole, declared) = (told(whole.findings(), 0), locks.len());
+    assert_eq!(told(saved.findings(), 0), whole, "saved, with {declared} declared locks, of\n{story}");
+    assert_eq!(told(&live, 0), whole, "live, with {declared} declared locks, of\n{story}");
+    assert_eq!(told(later.findings(), 1), whole, "with the next numbers, with {declared} declared locks, of\n{story}");
 }
 
 /// Journals whose lines are as far apart in real time as a story says, in the order in which they were written. From the

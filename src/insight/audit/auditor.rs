@@ -16,6 +16,7 @@ use super::free_looks::{FreeLook, looks_at};
 use super::journal_line::{JournalLine, NestedCommand, NestedWords};
 use super::key_transfer::{Destination, flush, swap_databases, transfer};
 use super::known_nodes::KnownNodes;
+use super::last_client::LastClient;
 use super::learned_locks::LearnedLocks;
 use super::lock::{FlushCause, Lock, LockId};
 use super::lock_explanation::{LockExplanation, explain_key};
@@ -70,6 +71,7 @@ pub struct Auditor {
     places: u64,
     /// Moves of clocks that are about to happen: server, number of the line that says so, and the time to move to.
     clock_moves: Vec<(u16, u64, i64)>,
+    pub(super) last_client: LastClient,
     /// How many lines were processed.
     pub lines: u64,
 }
@@ -100,6 +102,7 @@ impl Auditor {
             waiting,
             places: 0,
             clock_moves,
+            last_client: LastClient::default(),
             lines: 0,
         }
     }
@@ -221,6 +224,7 @@ impl Auditor {
 
     /// Lines of a server are missing: who holds what there is unknown. The findings stay.
     pub fn note_gap(&mut self, server: u16) {
+        self.last_client.forget();
         self.state.forget_locks(server);
         self.declared.forget(server);
         self.presumed.forget(server);
@@ -232,16 +236,11 @@ impl Auditor {
 
     /// A server begins anew: forgets it and its findings.
     pub fn forget_server(&mut self, server: u16) {
+        self.note_gap(server);
         self.state.forget_server(server);
-        self.queued.forget(server);
         self.nodes.forget(server);
         self.cross_slots.forget(server);
-        self.declared.forget(server);
-        self.presumed.forget(server);
-        self.claims.forget(server);
-        self.data.forget();
         self.data.forget_findings();
-        self.waiting.forget(server);
         self.clock_moves.retain(|(moved, ..)| *moved != server);
     }
 
@@ -342,6 +341,7 @@ impl Auditor {
 
     /// Processes a line whose place in the order is decided.
     fn apply_line(&mut self, line: &JournalLine<'_>) {
+        self.last_client.forget();
         (self.state.is_loose, self.state.is_stale) = (line.is_loose, line.is_stale);
         self.state.advance_time(line.server, line.seq, (line.at, line.real), line.earliest);
         self.state.collector.note_line(line);

@@ -16,7 +16,7 @@ use super::journal_line::JournalLine;
 use super::reply_value::ReplyValue;
 use crate::powers::{EventKind, Outcome, RecordHeader};
 use crate::protocol::OwnedWords;
-use crate::spec::{CommandKind, CommandSpec, LockEffect, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Table, TransactionCommand};
 
 /// How many claims are remembered, how many writes of one, and how many commands a client may send meanwhile.
 const MAX_CLAIMS: usize = 256;
@@ -97,7 +97,7 @@ impl Claims {
             None => {}
         }
         let Some(row) = line.words.first().and_then(|name| commands.find(name)) else { return };
-        if matches!(row.lock_effect, LockEffect::FlushAll | LockEffect::FlushDatabase | LockEffect::SwapDatabases) {
+        if row.lock_effect.is_on_all_keys() {
             return self.forget(line.server);
         }
         let is_exec = row.kind == CommandKind::Transaction(TransactionCommand::Exec);

@@ -541,7 +541,7 @@ impl WaitingLine {
 fn is_wide(line: &JournalLine<'_>, commands: &Table) -> bool {
     let is_wide_name = |name: &&[u8]| {
         let kind = commands.find(name).map_or(LockEffect::None, |row| row.lock_effect);
-        matches!(kind, LockEffect::FlushDatabase | LockEffect::FlushAll | LockEffect::SwapDatabases)
+        kind.is_on_all_keys()
     };
     line.event.is_none()
         && (line.words.first().is_some_and(&is_wide_name)

@@ -16,6 +16,7 @@ use super::cross_slot::uses_one_key;
 use super::effect::KeyEffect;
 use super::finding::JournalRef;
 use super::journal_line::{NestedCommand, NestedCommands, later, nested_commands, plausible};
+use super::last_client::Labels;
 use super::line_form::LineForm;
 use super::lock::LockId;
 use super::lock_table::Place;
@@ -30,15 +31,15 @@ use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect};
 type Words<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// What a header tells.
-struct HeaderLine<'a> {
+struct HeaderLine<'a, 'r> {
     server: u16,
     seq: u64,
     at: i64,
     real: i64,
     by: ClientIdentity,
-    words: Words<'a>,
+    words: &'r [&'a [u8]],
     /// What a script has run; `None` for another command.
-    script: Option<Script<'a>>,
+    script: Option<&'r Script<'a>>,
 }
 
 /// What a script has run.
@@ -54,10 +55,10 @@ enum Course<'a> {
     Tracked(Arc<LockId>),
 }
 
-impl HeaderLine<'_> {
+impl HeaderLine<'_, '_> {
     fn source(&self) -> Arc<JournalRef> {
         let Self { server, seq, at, real, by, words, script } = self;
-        let nested = script.as_ref().map_or(&[][..], |script| &script.nested);
+        let nested = script.map_or(&[][..], |script| &script.nested);
         let line = text_of(words, |look| nested.iter().for_each(|command| look(&command.words)));
         Arc::new(JournalRef {
             server: *server,
@@ -75,7 +76,7 @@ impl HeaderLine<'_> {
     }
 
     fn replied_at(&self) -> Option<i64> {
-        self.script.as_ref().and_then(|script| script.replied_at)
+        self.script.and_then(|script| script.replied_at)
     }
 }
 
@@ -94,9 +95,10 @@ fn is_about_lock(row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
 }
 
 impl Auditor {
-    /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. It is noted in short
-    /// if all that it did is to take a key of which nothing is known, to be refused by a lock at rest, or to give one back. Returns
-    /// whether it did.
+    /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. Returns whether it did.
+    ///
+    /// The command is noted in short if all that it did is to take a key of which nothing is known, to be refused by a lock at rest, or
+    /// to give one back. Otherwise the rules see it at once.
     #[inline]
     pub fn process_header(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
         if header.is_event
@@ -115,12 +117,8 @@ impl Auditor {
             _ => return false,
         };
         let (at, real) = (plausible(header.at), plausible(header.real));
-        let Some(client) = self.state.clients.get(&(server, header.client)) else { return false };
         let Some(labels) = record.labels_without_node(header) else { return false };
-        let Some(by) = self.state.identity(client, labels, real) else { return false };
-        if client.found_taken().is_some() || !self.data.knows_by((server, header.client), labels) {
-            return false;
-        }
+        let Some(by) = self.client_of((server, header.client), labels, real) else { return false };
         let words: Words<'_> = header.all_words().collect();
         let script = match is_script.then(|| self.script_of(server, header, &words)) {
             Some(None) => return false,
@@ -131,7 +129,7 @@ impl Auditor {
             None => effects_of(row.lock_effect, Executed { db: header.db, words: &words, reply: header.reply }),
         };
         let [effect] = effects.as_slice() else { return false };
-        let line = HeaderLine { server, seq: header.seq, at, real, by, words, script };
+        let line = HeaderLine { server, seq: header.seq, at, real, by, words: &words, script: script.as_ref() };
         let place = self.state.locks.place(server, effect.db, effect.key);
         let Some(course) = self.state.course(&line, effect, place) else { return false };
         if self.state.has_due(server, at)
@@ -151,7 +149,7 @@ impl Auditor {
         match course {
             Course::Attempt(attempt, note, form) => self.state.note(&attempt, note, form),
             Course::Release(place, form) => {
-                let release = Release { form, seq: line.seq, at, real, replied_at: line.replied_at() };
+                let release = Release { form, seq: line.seq, at, real };
                 self.state.give_back(place, &line.by, release);
             }
             Course::Tracked(id) => {
@@ -159,6 +157,17 @@ impl Auditor {
             }
         }
         true
+    }
+
+    /// The client of a command, if it is known as it is there, and nothing is to be said of it but what it does to locks.
+    fn client_of(&mut self, client: (u16, u64), labels: Labels<'_>, real: i64) -> Option<ClientIdentity> {
+        if let Some(by) = self.last_client.at(client, labels, real) {
+            return Some(by);
+        }
+        let state = self.state.clients.get(&client)?;
+        let by = self.state.identity(state, labels, real)?;
+        let is_known = state.found_taken().is_none() && self.data.knows_by(client, labels);
+        is_known.then(|| self.last_client.note(by, labels))
     }
 
     /// What a script has run, if all of it is known, it is about one key, and nobody has to do with that key but for the locks.
@@ -199,7 +208,7 @@ impl AuditState {
     /// What becomes of a command that did this to a key; `None` if that takes the whole line.
     fn course<'a>(
         &mut self,
-        line: &'a HeaderLine<'_>,
+        line: &'a HeaderLine<'_, '_>,
         effect: &KeyEffect<'a>,
         place: Option<Place>,
     ) -> Option<Course<'a>> {
@@ -207,12 +216,12 @@ impl AuditState {
             && let Some(attempt) = Attempt::of(effect, &line.by, (line.seq, line.at))
             && let Some(note) = self.in_short(&attempt, place)
         {
-            let form = self.locks.form_of(&line.by, &line.words)?;
+            let form = self.locks.form_of(&line.by, line.words)?;
             return Some(Course::Attempt(attempt, note, form));
         }
         let place = place?;
-        let inside = line.script.as_ref().map_or(&[][..], |script| &script.nested);
-        match self.released_in_short(place, &line.by, effect, (&line.words, inside)) {
+        let inside = line.script.map_or(&[][..], |script| &script.nested);
+        match self.released_in_short(place, &line.by, effect, (line.words, inside)) {
             Some(form) => Some(Course::Release(place, form)),
             None => self.tracked(place, effect).map(Course::Tracked),
         }

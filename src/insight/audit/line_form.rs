@@ -48,8 +48,9 @@ pub struct LineForms {
 /// How many patterns are compared with a new line, and how many forms are kept.
 const MAX_PATTERNS: usize = 8;
 const MAX_FORMS: usize = 1024;
-/// How many bytes the words of a pattern may have: nobody takes more to give back a lock.
-const MAX_WORDS: usize = 4096;
+/// How many bytes of words a pattern may have. Most scripts that give a lock back are shorter; where a word is new in each line, as the
+/// number of a request, each line has a pattern of its own.
+const MOST_BYTES: usize = 512;
 
 impl LineForms {
     /// The form of a command whose second word is the key, and the third one the value; `None` if it is not shown as it is.
@@ -66,25 +67,25 @@ impl LineForms {
         Some(self.form(by, pattern))
     }
 
-    /// The form of a command, and of those that it ran, if it did; `None` if they are too long.
+    /// The form of a command, and of those that it ran, if it did, with gaps for a key and a value; `None` if they are too long.
     pub fn of_commands(
         &mut self,
         by: &ClientIdentity,
         words: &[&[u8]],
         inside: &[NestedCommand<'_>],
-        id: (&[u8], &[u8]),
+        gaps: (&[u8], &[u8]),
     ) -> Option<Arc<LineForm>> {
-        if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of_commands(words, inside, id)) {
+        if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of_commands(words, inside, gaps)) {
             return Some(self.form(by, Arc::clone(known)));
         }
         let own: Vec<&[&[u8]]> =
             inside.iter().filter(|command| command.depth == 1).map(|command| &*command.words).collect();
-        if words.iter().chain(own.iter().copied().flatten()).map(|word| word.len()).sum::<usize>() > MAX_WORDS {
+        if words.iter().chain(own.iter().copied().flatten()).map(|word| word.len()).sum::<usize>() > MOST_BYTES {
             return None;
         }
         let pattern = self.add(LinePattern::Words {
-            words: Word::all_of(words, id),
-            inside: own.iter().map(|words| Word::all_of(words, id)).collect(),
+            words: Word::all_of(words, gaps),
+            inside: own.iter().map(|words| Word::all_of(words, gaps)).collect(),
         });
         Some(self.form(by, pattern))
     }
@@ -163,8 +164,8 @@ impl Word {
         words.iter().map(of).collect()
     }
 
-    fn all_filled<'a>(words: &'a [Self], id: (&'a [u8], &'a [u8])) -> SmallVec<[&'a [u8]; 8]> {
-        words.iter().map(|word| word.filled(id)).collect()
+    fn all_filled<'a>(words: &'a [Self], gaps: (&'a [u8], &'a [u8])) -> SmallVec<[&'a [u8]; 8]> {
+        words.iter().map(|word| word.filled(gaps)).collect()
     }
 
     fn filled<'a>(&'a self, (key, value): (&'a [u8], &'a [u8])) -> &'a [u8] {
@@ -195,10 +196,10 @@ impl LinePattern {
     }
 
     /// Whether a command has this pattern, and those that it ran.
-    fn is_of_commands(&self, words: &[&[u8]], inside: &[NestedCommand<'_>], id: (&[u8], &[u8])) -> bool {
+    fn is_of_commands(&self, words: &[&[u8]], inside: &[NestedCommand<'_>], gaps: (&[u8], &[u8])) -> bool {
         let Self::Words { words: own, inside: own_inside } = self else { return false };
         let are_alike = |own: &[Word], words: &[&[u8]]| {
-            own.len() == words.len() && own.iter().zip(words).all(|(own, word)| own.filled(id) == *word)
+            own.len() == words.len() && own.iter().zip(words).all(|(own, word)| own.filled(gaps) == *word)
         };
         let mut left = own_inside.iter();
         are_alike(own, words)

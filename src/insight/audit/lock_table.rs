@@ -490,9 +490,9 @@ impl LockTable {
         by: &ClientIdentity,
         words: &[&[u8]],
         inside: &[NestedCommand<'_>],
-        id: (&[u8], &[u8]),
+        gaps: (&[u8], &[u8]),
     ) -> Option<Arc<LineForm>> {
-        self.forms.of_commands(by, words, inside, id)
+        self.forms.of_commands(by, words, inside, gaps)
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {

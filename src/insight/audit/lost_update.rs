@@ -230,9 +230,7 @@ impl LostUpdates {
         commands: &Table,
     ) {
         self.tell_awaited(state);
-        let is_about_all =
-            matches!(row.lock_effect, LockEffect::FlushAll | LockEffect::FlushDatabase | LockEffect::SwapDatabases);
-        if is_about_all {
+        if row.lock_effect.is_on_all_keys() {
             return self.versions.clear();
         }
         let is_exec = row.kind == CommandKind::Transaction(TransactionCommand::Exec);
@@ -390,9 +388,8 @@ impl LostUpdates {
     }
 
     /// Whether there is nothing to note of a script that has written, and used nothing but this key as a whole.
-    pub fn may_skip_script(&self, (server, client): (u16, u64), db: u32, key: &[u8]) -> bool {
-        self.parties.contains_key(&(server, client))
-            && !self.versions.is_read(KeyVersions::part_id(server, db, key, b""))
+    pub fn may_skip_script(&self, by: (u16, u64), db: u32, key: &[u8]) -> bool {
+        self.parties.contains_key(&by) && !self.versions.is_read(KeyVersions::part_id(by.0, db, key, b""))
     }
 
     /// Keeps what a command did.

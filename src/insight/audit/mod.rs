@@ -62,6 +62,7 @@ mod key_transfer;
 mod key_versions;
 mod known_lock;
 mod known_nodes;
+mod last_client;
 mod learned_locks;
 mod line_form;
 mod live_audit;

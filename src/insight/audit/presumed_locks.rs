@@ -147,10 +147,7 @@ impl PresumedLocks {
             CommandKind::Script(_) | CommandKind::Transaction(TransactionCommand::Exec) => true,
             CommandKind::Keys | CommandKind::Blocking => false,
             _ => {
-                if matches!(
-                    row.lock_effect,
-                    LockEffect::FlushAll | LockEffect::FlushDatabase | LockEffect::SwapDatabases
-                ) {
+                if row.lock_effect.is_on_all_keys() {
                     self.forget(line.server);
                 }
                 return;

@@ -109,8 +109,6 @@ pub struct Release {
     pub seq: u64,
     pub at: i64,
     pub real: i64,
-    /// As [`RuleContext::replied_at`].
-    pub replied_at: Option<i64>,
 }
 
 impl Refusal {
@@ -130,10 +128,10 @@ impl Refusal {
     }
 }
 
-/// Lets the rules see an event at a lock that was at rest; a client's command, and when the client got its reply.
+/// Lets the rules see what a client's command does to a lock that was at rest.
 fn show(
     TrackedLock { lock, links, rules }: &mut TrackedLock,
-    (actor, source, replied_at): (&ClientIdentity, &Arc<JournalRef>, Option<i64>),
+    (actor, source): (&ClientIdentity, &Arc<JournalRef>),
     collector: &mut FindingCollector,
     happen: impl FnOnce(&mut LockTracker<'_>),
 ) {
@@ -147,7 +145,7 @@ fn show(
         is_lost: false,
         is_loose: false,
         is_stale: false,
-        replied_at,
+        replied_at: None,
         clients: &mut clients,
         shared: &mut shared,
         collector,
@@ -323,17 +321,17 @@ impl RestingLock {
         let mut collector = FindingCollector::default();
         for refusal in &self.refusals {
             let (source, actor) = (refusal.source(&self.id, &self.token), refusal.by(self.id.server));
-            show(tracked, (&actor, &source, None), &mut collector, |tracker| {
+            show(tracked, (&actor, &source), &mut collector, |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
             });
             if let Some(work) = refusal.work {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        if let Some(Release { form, seq, at, real, replied_at }) = self.release.as_deref() {
+        if let Some(Release { form, seq, at, real }) = self.release.as_deref() {
             let source = form.source(&self.id, &self.token, (*seq, *at, *real));
             let by = form.by(self.id.server, *real);
-            show(tracked, (&by, &source, *replied_at), &mut collector, |tracker| tracker.apply(&self.released()));
+            show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect()));
         }
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
         let is_silent = collector.findings().is_empty() && tracked.lock.pending.len() == held_back;
@@ -342,7 +340,7 @@ impl RestingLock {
     }
 
     /// What its holder does that gives it back.
-    fn released(&self) -> KeyEffect<'_> {
+    fn release_effect(&self) -> KeyEffect<'_> {
         KeyEffect {
             db: self.id.db,
             key: &self.id.key,
@@ -351,11 +349,11 @@ impl RestingLock {
         }
     }
 
-    /// Whether an effect of the client that holds it gives it back, and nothing follows from that but that the lock is free. Without a
-    /// deadline, that is told then.
+    /// Whether an effect of the client that holds it gives it back, and nothing follows from that but that the lock is free. Of a lock
+    /// without a deadline, `no-expiry` is told then.
     pub fn is_given_back_by(&self, effect: &KeyEffect<'_>) -> bool {
         let is_as_taken = self.refusals.is_empty() && self.release.is_none();
-        is_as_taken && self.deadline.is_some() && *effect == self.released()
+        is_as_taken && self.deadline.is_some() && *effect == self.release_effect()
     }
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
@@ -430,15 +428,15 @@ impl RestingLock {
         &self.refusals
     }
 
-    /// Whether a client took it, and nobody has since.
-    pub fn is_held_by(&self, client: &ClientIdentity) -> bool {
+    /// Whether a client took it.
+    pub fn was_taken_by(&self, client: &ClientIdentity) -> bool {
         (self.id.server, self.form.client) == (client.server, client.id)
     }
 
     /// Whether a client holds the lock or waits for it.
     pub fn concerns(&self, client: &ClientIdentity) -> bool {
         let is_refused = || self.refusals.iter().any(|refusal| refusal.form.client == client.id);
-        !self.is_free() && self.is_held_by(client) || self.id.server == client.server && is_refused()
+        !self.is_free() && self.was_taken_by(client) || self.id.server == client.server && is_refused()
     }
 
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the

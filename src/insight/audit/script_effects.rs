@@ -197,7 +197,7 @@ struct ScriptRun<'a, 'r> {
 impl<'a> ScriptRun<'a, '_> {
     /// Adds a command. A read is remembered: it may be the comparison in front of a change.
     fn add(&mut self, kind: LockEffect, command: Executed<'a, '_>) {
-        if matches!(kind, LockEffect::FlushDatabase | LockEffect::FlushAll | LockEffect::SwapDatabases) {
+        if kind.is_on_all_keys() {
             return self.effects.extend(effects_of(kind, command));
         }
         let Some(&key) = command.words.get(1) else { return };

@@ -105,7 +105,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     if is_often || reasons.has(LockReason::Timestamp) || value.len() > LONGEST_TOKEN {
         return None;
     }
-    let (is_alike, is_own) = (*value == lock.token(), lock.is_held_by(by));
+    let (is_alike, is_own) = (*value == lock.token(), lock.was_taken_by(by));
     if is_own {
         // As of a default or a flag, of which one writer makes sure as often as it likes.
         if !is_unique_token(value) {
@@ -165,7 +165,8 @@ impl AuditState {
         let is_meant = match effect.effect {
             // What a script or a transaction has run is shown otherwise.
             Effect::Take { value, .. } => {
-                line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value) && line.replied_at.is_none()
+                let is_shown = line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value);
+                is_shown && line.replied_at.is_none() && line.with_nested(<[NestedCommand<'_>]>::is_empty)
             }
             Effect::Delete { .. } => true,
             _ => false,
@@ -185,8 +186,8 @@ impl AuditState {
         let Some(place) = place else { return false };
         let form = line.with_nested(|inside| self.released_in_short(place, &by, effect, (&line.words, inside)));
         let Some(form) = form else { return false };
-        let JournalLine { seq, at, real, replied_at, .. } = *line;
-        self.give_back(place, &by, Release { form, seq, at, real, replied_at });
+        let JournalLine { seq, at, real, .. } = *line;
+        self.give_back(place, &by, Release { form, seq, at, real });
         true
     }
 
@@ -247,11 +248,11 @@ impl AuditState {
     }
 
     fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, effect: &KeyEffect<'_>) -> bool {
-        lock.is_held_by(by)
+        lock.was_taken_by(by)
             && lock.is_given_back_by(effect)
             && (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, effect.key))
             && !self.global.has_losses()
-            && self.global.is_alone(&lock.id().key, lock.token())
+            && self.global.is_alone(lock.id(), lock.token())
     }
 
     /// The holder of a lock at rest gives it back.

@@ -170,8 +170,8 @@ impl GlobalRuleState {
     }
 
     /// Whether nothing is to be told of an attempt when one server gets back what it has given with this token.
-    pub fn is_alone(&self, key: &[u8], token: &[u8]) -> bool {
-        self.redlock.is_alone(key, token)
+    pub fn is_alone(&self, id: &LockId, token: &[u8]) -> bool {
+        self.redlock.is_alone(id, token)
     }
 
     /// Notes that the only server that a client has asked for a lock with this token gets it back.

@@ -330,13 +330,17 @@ impl GlobalRedlockState {
         self.attempts.get(&name(key, token)).map(|attempt| &**attempt)
     }
 
-    /// Whether an attempt with this token, if there is one, has asked one server alone, and no other client asks several for the key.
-    pub fn is_alone(&self, key: &[u8], token: &[u8]) -> bool {
-        let is_alone = |attempt: &Attempt| attempt.parts.len() <= 1 && !attempt.is_reported;
-        (self.asked.is_empty() || !self.asked.contains_key(key)) && self.find(key, token).is_none_or(is_alone)
+    /// Whether the attempt that this server has given a lock to with this token, if there is one, has asked for it in this database
+    /// alone, and no client asks several servers for the key.
+    pub fn is_alone(&self, id: &LockId, token: &[u8]) -> bool {
+        let place = self.place_of(id.server);
+        let is_alone = |attempt: &Attempt| {
+            !attempt.is_reported && matches!(&attempt.parts[..], [part] if part.is_at(place, id.db) && part.gave)
+        };
+        (self.asked.is_empty() || !self.asked.contains_key(&id.key)) && self.find(&id.key, token).is_none_or(is_alone)
     }
 
-    /// Notes that the only server of an attempt gets the lock back: the attempt is over.
+    /// Notes that a server gets back what it has given to an attempt that has asked nowhere else: the attempt is over.
     pub fn note_given_back(&mut self, key: &[u8], token: &[u8]) {
         self.attempts.remove(&name(key, token));
     }

@@ -47,11 +47,11 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     if most < ENOUGH {
         return most;
     }
-    // Most tokens are such, and each attempt is asked: nothing of what follows is told of one.
+    let token = pickled(token).unwrap_or(token);
+    // Most tokens are such, and each attempt is asked. They are no times and no fractions.
     if let Some(bits) = hexadecimal_bits(token) {
         return bits;
     }
-    let token = pickled(token).unwrap_or(token);
     if token.iter().any(|byte| !byte.is_ascii_graphic() && *byte != b' ') {
         return binary_bits(token);
     }
@@ -60,9 +60,6 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     }
     if is_fraction(token) || is_repetitive(token) {
         return 0.0;
-    }
-    if let Some(bits) = hexadecimal_bits(token) {
-        return bits;
     }
     let is_separator = |byte: &u8| !byte.is_ascii_alphanumeric();
     let parts = || token.split(is_separator).map(|part| (part, part_of(part, at, real)));

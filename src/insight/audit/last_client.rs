@@ -1,0 +1,48 @@
+//! The client of the last command that was processed by its header.
+
+use std::sync::Arc;
+
+use super::client_identity::ClientIdentity;
+use crate::base::process::Process;
+
+/// A client's name and process, as a record in memory tells them.
+pub type Labels<'a> = (&'a [u8], Option<&'a Arc<Process>>);
+
+/// What was found out of a client for its last command. In a pipeline the next one is of the same client, for which the same is true
+/// until a line is processed as a whole.
+#[derive(Clone, Default)]
+pub struct LastClient(Option<(ClientIdentity, LabelPlaces)>);
+
+/// Where a client's labels are in memory. They stay there for as long as they are the same.
+#[derive(Clone, PartialEq, Eq)]
+struct LabelPlaces {
+    name: (usize, usize),
+    process: Option<usize>,
+}
+
+impl LabelPlaces {
+    fn of((name, process): Labels<'_>) -> Self {
+        let process = process.map(|process| Arc::as_ptr(process).addr());
+        Self { name: (name.as_ptr().addr(), name.len()), process }
+    }
+}
+
+impl LastClient {
+    /// The client at a command of this real time, if it is the last one and has the same labels.
+    #[inline]
+    pub fn at(&self, client: (u16, u64), labels: Labels<'_>, real: i64) -> Option<ClientIdentity> {
+        let (by, places) = self.0.as_ref()?;
+        let is_it = (by.server, by.id) == client && *places == LabelPlaces::of(labels);
+        is_it.then(|| ClientIdentity { seen: real, ..by.clone() })
+    }
+
+    /// Notes a client of which all is known that a header does not tell.
+    pub fn note(&mut self, by: ClientIdentity, labels: Labels<'_>) -> ClientIdentity {
+        self.0 = Some((by.clone(), LabelPlaces::of(labels)));
+        by
+    }
+
+    pub fn forget(&mut self) {
+        self.0 = None;
+    }
+}
