@@ -43,7 +43,7 @@ pub struct Resting {
 }
 
 /// With the two counters of its [`Arc`] and the allocator's word, 160 bytes.
-const _: () = assert!(size_of::<Resting>() <= 136);
+const _: () = assert!(size_of::<Resting>() <= 128);
 const _: () = assert!(size_of::<LockId>() <= 40);
 
 impl Deref for Resting {

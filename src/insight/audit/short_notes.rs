@@ -98,9 +98,14 @@ fn is_trial(seq: u64) -> bool {
 fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence> {
     let Attempt { by, at, value, .. } = attempt;
     let refusals = lock.refusals();
-    let before = || refusals.iter().filter(|refusal| refusal.form.client == by.id);
+    // How often the client was refused before, and how often while it held another lock.
+    let (mut before, mut holding) = (0, 0);
+    for refusal in refusals.iter().filter(|refusal| refusal.form.client == by.id) {
+        before += 1;
+        holding += usize::from(refusal.work.is_some());
+    }
     let mut reasons = lock.reasons();
-    let is_often = refusals.len() >= MAX_POSTPONED || before().count() >= MAX_OF_CLIENT;
+    let is_often = refusals.len() >= MAX_POSTPONED || before >= MAX_OF_CLIENT;
     // Of a long token, rules compare the beginning.
     if is_often || reasons.has(LockReason::Timestamp) || value.len() > LONGEST_TOKEN {
         return None;
@@ -121,8 +126,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
             None => reasons.note_data(),
         }
     }
-    let was_holding = before().filter(|refusal| refusal.work.is_some()).count() == 1;
-    Some(Consequence { reasons, has_met: before().next().is_some(), was_holding, is_alike, is_own })
+    Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own })
 }
 
 impl AuditState {
