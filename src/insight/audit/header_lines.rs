@@ -216,7 +216,7 @@ impl AuditState {
             && let Some(attempt) = Attempt::of(effect, &line.by, (line.seq, line.at))
             && let Some(note) = self.in_short(&attempt, place)
         {
-            let form = self.locks.form_of(&line.by, line.words)?;
+            let form = self.locks.forms().of_words(&line.by, line.words)?;
             return Some(Course::Attempt(attempt, note, form));
         }
         let place = place?;

@@ -12,7 +12,6 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
-use super::journal_line::NestedCommand;
 use super::line_form::{LineForm, LineForms};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
@@ -145,17 +144,20 @@ impl KeptLock {
         Some(Arc::make_mut(tracked))
     }
 
-    /// Puts the lock to rest, if nothing is to be remembered but who took it.
-    fn rest(&mut self, forms: &mut LineForms) {
-        if let Self::Awake(tracked) = self
-            && let Some(mut lock) = RestingLock::of(tracked, forms)
-        {
-            lock.hold_back(match Arc::get_mut(tracked) {
-                Some(tracked) => std::mem::take(&mut tracked.lock.pending),
-                None => tracked.lock.pending.clone(),
-            });
-            *self = Self::Resting(Arc::new(Resting { lock, woken: OnceLock::new() }));
-        }
+    /// Puts the lock to rest, if nothing is to be remembered but who took it. Returns whether it did.
+    fn rest(&mut self, forms: &mut LineForms) -> bool {
+        let Self::Awake(tracked) = self else { return false };
+        let Some(mut lock) = RestingLock::of(tracked, forms) else { return false };
+        lock.hold_back(match Arc::get_mut(tracked) {
+            Some(tracked) => std::mem::take(&mut tracked.lock.pending),
+            None => tracked.lock.pending.clone(),
+        });
+        *self = Self::Resting(Arc::new(Resting { lock, woken: OnceLock::new() }));
+        true
+    }
+
+    fn is_resting(&self) -> bool {
+        matches!(self, Self::Resting(_))
     }
 }
 
@@ -329,6 +331,8 @@ impl Database {
 pub struct LockTable {
     databases: Vec<((u16, u32), Database)>,
     count: usize,
+    /// How many of them are at rest.
+    resting: usize,
     /// How many there may be before the free ones are forgotten.
     limit: usize,
     /// How many were ever added.
@@ -351,12 +355,12 @@ impl LockTable {
 
     /// About how many bytes the locks take.
     pub fn memory(&self) -> usize {
-        /// A lock that somebody holds, and one of the last that something happened to.
         const RESTING: usize = 400;
         const AWAKE: usize = 2800;
         const POSTPONED: usize = 200;
-        let awake = self.awake.len().min(self.count);
-        (self.count - awake) * RESTING + awake * AWAKE + self.postponed * POSTPONED
+        debug_assert_eq!(self.resting, self.all().filter(|kept| kept.is_resting()).count(), "locks at rest");
+        let awake = self.count.saturating_sub(self.resting);
+        self.resting * RESTING + awake * AWAKE + self.postponed * POSTPONED
     }
 
     #[inline]
@@ -371,6 +375,7 @@ impl LockTable {
         if let KeptLock::Resting(resting) = kept {
             let (id, postponed) = (Arc::clone(resting.lock.id()), kept.postponed());
             self.postponed = self.postponed.saturating_sub(postponed);
+            self.resting = self.resting.saturating_sub(1);
             self.note_awake(id);
         }
         self.entry_at(place)?.wake()
@@ -449,50 +454,33 @@ impl LockTable {
 
     fn rest(&mut self, place: Place) {
         let mut forms = std::mem::take(&mut self.forms);
-        if let Some(kept) = self.entry_at(place) {
-            kept.rest(&mut forms);
-        }
+        let is_put_to_rest = self.entry_at(place).is_some_and(|kept| kept.rest(&mut forms));
         self.forms = forms;
+        self.resting += usize::from(is_put_to_rest);
     }
 
     /// Notes a refusal at a lock at rest, and the reasons with it. Returns the findings that count from now on.
     pub fn postpone(&mut self, place: Place, refusal: Refusal, reasons: LockReasons) -> ThinVec<Finding> {
-        if let Some(KeptLock::Resting(resting)) = self.entry_at(place) {
-            let Resting { lock, woken } = Arc::make_mut(resting);
-            woken.take();
-            let findings = lock.note_refusal(refusal, reasons);
-            self.postponed += 1;
-            return findings;
-        }
-        ThinVec::new()
+        self.note(place, |lock| lock.note_refusal(refusal, reasons))
     }
 
     /// Notes that the holder of a lock at rest gives it back, and the reasons with it. Returns the findings that count from now on.
     pub fn note_release(&mut self, place: Place, release: Release, reasons: LockReasons) -> ThinVec<Finding> {
-        if let Some(KeptLock::Resting(resting)) = self.entry_at(place) {
-            let Resting { lock, woken } = Arc::make_mut(resting);
-            woken.take();
-            let findings = lock.note_release(release, reasons);
-            self.postponed += 1;
-            return findings;
-        }
-        ThinVec::new()
+        self.note(place, |lock| lock.note_release(release, reasons))
     }
 
-    /// The form of a client's command, which others share; `None` if the command is not shown as it is.
-    pub fn form_of(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
-        self.forms.of_words(by, words)
+    fn note(&mut self, place: Place, note: impl FnOnce(&mut RestingLock) -> ThinVec<Finding>) -> ThinVec<Finding> {
+        let Some(KeptLock::Resting(resting)) = self.entry_at(place) else { return ThinVec::new() };
+        let Resting { lock, woken } = Arc::make_mut(resting);
+        woken.take();
+        let findings = note(lock);
+        self.postponed += 1;
+        findings
     }
 
-    /// The form of a client's command, with those that it ran, at a key and with a value; `None` if they are too long.
-    pub fn form_of_commands(
-        &mut self,
-        by: &ClientIdentity,
-        words: &[&[u8]],
-        inside: &[NestedCommand<'_>],
-        gaps: (&[u8], &[u8]),
-    ) -> Option<Arc<LineForm>> {
-        self.forms.of_commands(by, words, inside, gaps)
+    /// The forms of the commands that are noted of locks at rest.
+    pub fn forms(&mut self) -> &mut LineForms {
+        &mut self.forms
     }
 
     pub fn get(&self, id: &LockId) -> Option<&Lock> {
@@ -538,7 +526,7 @@ impl LockTable {
             Arc::new(Resting { lock: RestingLock::taken((id, number), taking, form), woken: OnceLock::new() });
         let at = self.database_of(server, db);
         self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
-        (self.added, self.count) = (number, self.count + 1);
+        (self.added, self.count, self.resting) = (number, self.count + 1, self.resting + 1);
         (number, resting)
     }
 
@@ -569,11 +557,13 @@ impl LockTable {
 
     pub fn remove(&mut self, id: &LockId) {
         let number = (id.server, id.db);
-        let postponed = self.kept_of(id.server, id.db, &id.key).map_or(0, KeptLock::postponed);
+        let kept = self.kept_of(id.server, id.db, &id.key);
+        let (postponed, is_resting) = kept.map_or((0, false), |kept| (kept.postponed(), kept.is_resting()));
         let database = self.databases.iter_mut().find(|(other, _)| *other == number);
         if database.is_some_and(|(_, locks)| locks.remove(&id.key)) {
             self.count -= 1;
             self.postponed = self.postponed.saturating_sub(postponed);
+            self.resting = self.resting.saturating_sub(usize::from(is_resting));
         }
     }
 
@@ -593,8 +583,12 @@ impl LockTable {
     }
 
     fn recount(&mut self) {
-        let all = || self.databases.iter().flat_map(|(_, locks)| locks.values());
-        (self.count, self.postponed) = (all().count(), all().map(KeptLock::postponed).sum());
+        (self.count, self.postponed) = (self.all().count(), self.all().map(KeptLock::postponed).sum());
+        self.resting = self.all().filter(|kept| kept.is_resting()).count();
+    }
+
+    fn all(&self) -> impl Iterator<Item = &KeptLock> {
+        self.databases.iter().flat_map(|(_, locks)| locks.values())
     }
 
     /// A copy with the locks that clients hold or wait for.
@@ -613,9 +607,10 @@ impl LockTable {
     pub fn put_back(&mut self, kept: KeptLock) {
         let id = Arc::clone(kept.id());
         self.postponed += kept.postponed();
-        if let Some(entry) = self.place(id.server, id.db, &id.key).and_then(|place| self.entry_at(place)) {
-            *entry = kept;
-        }
+        let is_resting = kept.is_resting();
+        let Some(entry) = self.place(id.server, id.db, &id.key).and_then(|place| self.entry_at(place)) else { return };
+        let before = std::mem::replace(entry, kept);
+        self.resting = self.resting + usize::from(is_resting) - usize::from(before.is_resting());
     }
 
     /// Looks at the locks of some keys, so that the memory that their next commands need is fetched for all of them together.
@@ -683,8 +678,7 @@ impl LockTable {
 
     /// The ids of some locks, in order.
     pub fn ids(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
-        let all = self.databases.iter().flat_map(|(_, locks)| locks.values());
-        let meant = all.filter(|kept| is_meant(&kept.seen().lock));
+        let meant = self.all().filter(|kept| is_meant(&kept.seen().lock));
         let mut ids: Vec<_> = meant.map(|kept| Arc::clone(kept.id())).collect();
         ids.sort();
         ids

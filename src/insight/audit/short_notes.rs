@@ -183,7 +183,7 @@ impl AuditState {
         let place = self.locks.place(line.server, effect.db, effect.key);
         if let Some(attempt) = Attempt::of(effect, &by, (line.seq, line.at)) {
             let Some(note) = self.in_short(&attempt, place) else { return false };
-            let Some(form) = self.locks.form_of(&by, &line.words) else { return false };
+            let Some(form) = self.locks.forms().of_words(&by, &line.words) else { return false };
             self.note(&attempt, note, form);
             return true;
         }
@@ -248,7 +248,7 @@ impl AuditState {
         let token = effect.precondition.token()?;
         let lock = self.locks.resting(place).filter(|lock| self.is_given_back(lock, by, effect))?;
         let id = Arc::clone(lock.id());
-        self.locks.form_of_commands(by, words, inside, (&id.key, token))
+        self.locks.forms().of_commands(by, words, inside, (&id.key, token))
     }
 
     fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, effect: &KeyEffect<'_>) -> bool {
