@@ -1,6 +1,7 @@
 //! The servers that redouble is measured beside: those on the PATH, and those that the command line names.
 
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use super::Outcome;
 use super::options::redouble;
@@ -40,10 +41,13 @@ pub fn others() -> Outcome<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Whether servers and load can be kept on processors of their own.
+/// Whether servers and load can be kept on processors of their own. Asked once: a process that is kept on one processor sees no other.
 pub fn can_pin() -> bool {
-    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-    several && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok()
+    static CAN_PIN: OnceLock<bool> = OnceLock::new();
+    *CAN_PIN.get_or_init(|| {
+        let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        several && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok()
+    })
 }
 
 /// Keeps all threads of this process on some processors.
