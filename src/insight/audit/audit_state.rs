@@ -156,20 +156,7 @@ impl AuditState {
                 last.place = seq;
             }
             None => {
-                let line = Arc::from("(the end)");
-                self.last_lines.push(JournalRef {
-                    server,
-                    seq,
-                    at,
-                    real,
-                    earliest: real,
-                    place: seq,
-                    node: None,
-                    client: 0,
-                    name: Arc::from(""),
-                    process: None,
-                    line,
-                });
+                self.last_lines.push(JournalRef::of_nobody(server, (seq, at, real), "(the end)"));
                 self.deadlines.push((server, Deadlines::default()));
                 self.global.note_clock(server, at - real);
             }
@@ -191,21 +178,7 @@ impl AuditState {
     /// The last line of a server.
     pub fn last_line(&self, server: u16) -> JournalRef {
         let last = self.last_lines.iter().find(|line| line.server == server).cloned();
-        let nothing = Arc::from("");
-        let none = JournalRef {
-            server,
-            seq: 0,
-            at: 0,
-            real: 0,
-            earliest: 0,
-            place: 0,
-            node: None,
-            client: 0,
-            name: Arc::clone(&nothing),
-            process: None,
-            line: nothing,
-        };
-        last.unwrap_or(none)
+        last.unwrap_or_else(|| JournalRef::of_nobody(server, (0, 0, 0), ""))
     }
 
     // ---- clients

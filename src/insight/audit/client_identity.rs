@@ -72,6 +72,23 @@ impl ClientIdentity {
         self.server == other.server && self.id == other.id
     }
 
+    /// The command that this is about, as far as it ran in the order of its number.
+    pub fn source(&self, (seq, at): (u64, i64), line: Arc<str>) -> JournalRef {
+        JournalRef {
+            server: self.server,
+            seq,
+            at,
+            real: self.seen,
+            earliest: self.seen,
+            place: seq,
+            node: None,
+            client: self.id,
+            name: Arc::clone(&self.name),
+            process: self.process.clone(),
+            line,
+        }
+    }
+
     /// Whether a line with this name and process is of the client as it is known.
     pub fn has_labels(&self, (name, process): (&[u8], Option<&Arc<Process>>)) -> bool {
         let is_named = self.name.as_bytes() == name || *self.name == *String::from_utf8_lossy(name);

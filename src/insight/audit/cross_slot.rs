@@ -16,7 +16,7 @@ use super::queued_commands::Queue;
 use super::rule_context::FindingDraft;
 use crate::base::hash_slot::hash_slot;
 use crate::protocol::parse_integer;
-use crate::spec::{CommandKind, LockEffect, ScriptCommand, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, LockEffect, ScriptCommand, Table, TransactionCommand};
 
 /// How many kinds of steps are told of: a program has few scripts and transactions, however many keys they are for.
 pub const MAX_KINDS: usize = 256;
@@ -158,9 +158,7 @@ impl CrossSlots {
         let Some(UsedBefore { kind, mut keys, mut names }) = used.filter(|_| !state.locks.is_empty()) else { return };
         match kind {
             StepKind::Command => add_all(&mut keys, line.db, &keys_of(commands, &line.words), true),
-            StepKind::Script if line.with_nested(|nested| uses_one_key(line.db, &line.words, nested, commands)) => {
-                return;
-            }
+            StepKind::Script if uses_one_key(line, commands) => return,
             StepKind::Script => {
                 add_all(&mut keys, line.db, &keys_of(commands, &line.words), true);
                 line.with_nested(|nested| {
@@ -272,23 +270,29 @@ fn add_all(keys: &mut Vec<UsedKey>, db: u32, new: &[&[u8]], is_named: bool) {
 }
 
 /// Whether a script uses no key but the one that it declares. Nearly all do.
-pub fn uses_one_key(db: u32, words: &[&[u8]], nested: &[NestedCommand<'_>], commands: &Table) -> bool {
-    let Some(key) = words.get(3).filter(|_| words[2] == b"1") else { return false };
-    nested.iter().all(|command| {
+fn uses_one_key(line: &JournalLine<'_>, commands: &Table) -> bool {
+    let [_, _, b"1", key, ..] = line.words[..] else { return false };
+    let is_on_it = |command: &NestedCommand<'_>| {
         let row = command.words.first().and_then(|name| commands.find(name));
-        let has_one_key = row.is_some_and(|row| match row.lock_effect {
-            LockEffect::Get
-            | LockEffect::GetRange
-            | LockEffect::SetByOptions
-            | LockEffect::SetIfAbsent
-            | LockEffect::SetWithTtl(_)
-            | LockEffect::Expire(..)
-            | LockEffect::CountMember => true,
-            LockEffect::Delete | LockEffect::Exists => command.words.len() == 2,
-            _ => false,
-        });
-        has_one_key && command.db == db && command.words.get(1) == Some(key)
-    })
+        row.is_some_and(|row| uses_only(row, command, (line.db, key)))
+    };
+    line.with_nested(|nested| nested.iter().all(is_on_it))
+}
+
+/// Whether a command of a script uses no key but this one.
+pub fn uses_only(row: &CommandSpec, command: &NestedCommand<'_>, (db, key): (u32, &[u8])) -> bool {
+    let has_one_key = match row.lock_effect {
+        LockEffect::Get
+        | LockEffect::GetRange
+        | LockEffect::SetByOptions
+        | LockEffect::SetIfAbsent
+        | LockEffect::SetWithTtl(_)
+        | LockEffect::Expire(..)
+        | LockEffect::CountMember => true,
+        LockEffect::Delete | LockEffect::Exists => command.words.len() == 2,
+        _ => false,
+    };
+    has_one_key && command.db == db && command.words.get(1) == Some(&key)
 }
 
 /// The database in which a lock is used with keys of other hash slots, and that lock: one that is known for one first.

@@ -77,6 +77,23 @@ pub struct Finding {
 }
 
 impl JournalRef {
+    /// What no client did, at this place of a server's journal.
+    pub fn of_nobody(server: u16, (seq, at, real): (u64, i64, i64), line: &str) -> Self {
+        Self {
+            server,
+            seq,
+            at,
+            real,
+            earliest: real,
+            place: seq,
+            node: None,
+            client: 0,
+            name: Arc::from(""),
+            process: None,
+            line: Arc::from(line),
+        }
+    }
+
     /// This command as evidence.
     pub fn shows(&self, what: impl Into<String>) -> Evidence {
         Evidence { source: self.clone(), what: what.into() }

@@ -12,7 +12,7 @@ use super::auditor::Auditor;
 use super::client_identity::ClientIdentity;
 use super::command_effects::{Executed, effects_of};
 use super::command_text::text_of;
-use super::cross_slot::uses_one_key;
+use super::cross_slot::uses_only;
 use super::effect::KeyEffect;
 use super::finding::JournalRef;
 use super::journal_line::{NestedCommand, NestedCommands, later, nested_commands, plausible};
@@ -32,10 +32,9 @@ type Words<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// What a header tells.
 struct HeaderLine<'a, 'r> {
-    server: u16,
     seq: u64,
     at: i64,
-    real: i64,
+    /// The client at this command.
     by: ClientIdentity,
     words: &'r [&'a [u8]],
     /// What a script has run; `None` for another command.
@@ -57,22 +56,10 @@ enum Course<'a> {
 
 impl HeaderLine<'_, '_> {
     fn source(&self) -> Arc<JournalRef> {
-        let Self { server, seq, at, real, by, words, script } = self;
+        let Self { seq, at, by, words, script } = self;
         let nested = script.map_or(&[][..], |script| &script.nested);
         let line = text_of(words, |look| nested.iter().for_each(|command| look(&command.words)));
-        Arc::new(JournalRef {
-            server: *server,
-            seq: *seq,
-            at: *at,
-            real: *real,
-            earliest: *real,
-            place: *seq,
-            node: None,
-            client: by.id,
-            name: Arc::clone(&by.name),
-            process: by.process.clone(),
-            line,
-        })
+        Arc::new(by.source((*seq, *at), line))
     }
 
     fn replied_at(&self) -> Option<i64> {
@@ -120,16 +107,18 @@ impl Auditor {
         let Some(labels) = record.labels_without_node(header) else { return false };
         let Some(by) = self.client_of((server, header.client), labels, real) else { return false };
         let words: Words<'_> = header.all_words().collect();
-        let script = match is_script.then(|| self.script_of(server, header, &words)) {
-            Some(None) => return false,
-            script => script.flatten(),
+        let script = if is_script {
+            let Some(script) = self.script_of(server, header, &words) else { return false };
+            Some(script)
+        } else {
+            None
         };
         let effects = match &script {
             Some(script) => script_effects(&words, &script.nested, 1, &self.commands, &mut self.scripts),
             None => effects_of(row.lock_effect, Executed { db: header.db, words: &words, reply: header.reply }),
         };
         let [effect] = effects.as_slice() else { return false };
-        let line = HeaderLine { server, seq: header.seq, at, real, by, words: &words, script: script.as_ref() };
+        let line = HeaderLine { seq: header.seq, at, by, words: &words, script: script.as_ref() };
         let place = self.state.locks.place(server, effect.db, effect.key);
         let Some(course) = self.state.course(&line, effect, place) else { return false };
         if self.state.has_due(server, at)
@@ -172,7 +161,7 @@ impl Auditor {
 
     /// What a script has run, if all of it is known, it is about one key, and nobody has to do with that key but for the locks.
     fn script_of<'a>(&self, server: u16, header: &RecordHeader<'a>, words: &[&'a [u8]]) -> Option<Script<'a>> {
-        let key = *words.get(3)?;
+        let [_, _, b"1", key, ..] = *words else { return None };
         let is_done = !matches!(header.reply.first(), None | Some(b'-' | b'!'));
         if !is_done
             || !self.presumed.is_idle(server, header.client)
@@ -184,24 +173,26 @@ impl Auditor {
         let inside = header.ran_inside()?;
         let replied_at = inside.held_after.map(|held| later(plausible(header.real), held));
         let nested = nested_commands(inside);
-        let row = |command: &NestedCommand<'_>| self.commands().find(command.words.first()?);
-        let is_whole = |command: &NestedCommand<'_>| {
-            let is_string = row(command).is_some_and(|row| row.lock_effect != LockEffect::CountMember);
-            command.depth == 1 && !command.is_cut && !command.reply.is_empty() && is_string
-        };
+        let is_declared = self.state.scope.is_declared(key);
+        let mut writes = false;
+        for command in &nested {
+            let row = self.commands().find(command.words.first()?)?;
+            let is_whole = command.depth == 1 && !command.is_cut && !command.reply.is_empty();
+            let is_on_string = row.lock_effect != LockEffect::CountMember && uses_only(row, command, (header.db, key));
+            if !is_whole || !is_on_string || is_declared && may_count(row, command) {
+                return None;
+            }
+            writes |= row.has_flag(Flag::Write);
+        }
         // A script that only looks reads the key as data are read.
-        let writes = |command: &NestedCommand<'_>| row(command).is_some_and(|row| row.has_flag(Flag::Write));
-        // The count in a declared lock may be how many hold it.
-        let is_count = |command: &NestedCommand<'_>| {
-            row(command).is_none_or(|row| !matches!(row.lock_effect, LockEffect::Get | LockEffect::Delete))
-                || ReplyValue::of(command.reply).text().is_some_and(|value| parse_integer(value).is_some())
-        };
-        let is_plain = nested.iter().all(is_whole)
-            && nested.iter().any(writes)
-            && uses_one_key(header.db, words, &nested, self.commands())
-            && !(self.state.scope.is_declared(key) && nested.iter().any(is_count));
-        is_plain.then_some(Script { nested, replied_at })
+        writes.then_some(Script { nested, replied_at })
     }
+}
+
+/// Whether a command may tell or change how many clients hold a declared lock.
+fn may_count(row: &CommandSpec, command: &NestedCommand<'_>) -> bool {
+    !matches!(row.lock_effect, LockEffect::Get | LockEffect::Delete)
+        || ReplyValue::of(command.reply).text().is_some_and(|value| parse_integer(value).is_some())
 }
 
 impl AuditState {

@@ -137,20 +137,7 @@ impl LineForm {
 
     /// The command with this number and these times, on the server's clock and in reality, at a lock and with a value.
     pub fn source(&self, id: &LockId, value: &[u8], (seq, at, real): (u64, i64, i64)) -> Arc<JournalRef> {
-        let Self { client, labels, pattern } = self;
-        Arc::new(JournalRef {
-            server: id.server,
-            seq,
-            at,
-            real,
-            earliest: real,
-            place: seq,
-            node: None,
-            client: *client,
-            name: Arc::clone(&labels.name),
-            process: labels.process.clone(),
-            line: pattern.line(&id.key, value),
-        })
+        Arc::new(self.by(id.server, real).source((seq, at), self.pattern.line(&id.key, value)))
     }
 }
 

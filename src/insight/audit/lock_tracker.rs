@@ -108,17 +108,8 @@ impl LockTracker<'_> {
         let real = real.saturating_sub(now.at.saturating_sub(at).max(0)).clamp(self.previous_real.min(real), real);
         let client = hold.client.clone();
         self.context.source = Arc::new(JournalRef {
-            server: client.server,
-            seq: now.seq,
-            at,
-            real,
-            earliest: real,
             place: now.place,
-            node: None,
-            client: 0,
-            name: Arc::from(""),
-            process: None,
-            line: Arc::from("(the lock expired)"),
+            ..JournalRef::of_nobody(client.server, (now.seq, at, real), "(the lock expired)")
         });
         let actor = self.context.actor.take();
         self.emit(&LockEvent::Expired { hold: over });

@@ -19,6 +19,7 @@ use super::client_state::ClientState;
 use super::code::Code;
 use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
 use super::finding::JournalRef;
+use super::finding_collector::FindingCollector;
 use super::journal_line::{JournalLine, NestedCommand};
 use super::line_form::LineForm;
 use super::lock::LockId;
@@ -127,6 +128,17 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
         }
     }
     Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own })
+}
+
+/// Counts a lock at rest that is known for one with these reasons, and was not before, and tells that its token can be guessed.
+fn note_known(collector: &mut FindingCollector, lock: &RestingLock, reasons: LockReasons) {
+    if lock.reasons().are_enough() || !reasons.are_enough() {
+        return;
+    }
+    collector.locks += 1;
+    if lock.has_guess() {
+        collector.add_if_listed(Code::TokenGuessable, lock.id(), || lock.guess());
+    }
 }
 
 impl AuditState {
@@ -264,14 +276,9 @@ impl AuditState {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
         let mut reasons = lock.reasons();
-        if !reasons.are_enough() {
-            self.collector.locks += 1;
-            if lock.has_guess() {
-                self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
-            }
-        }
         reasons.add(LockReason::Compared);
         reasons.add(LockReason::Returned);
+        note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());
         self.locks.note_release(place, release, reasons).into_iter().for_each(|told| self.collector.add(told));
         if let Some(deadline) = deadline {
@@ -398,12 +405,7 @@ impl AuditState {
                 }
             }
         }
-        if !lock.reasons().are_enough() && consequence.reasons.are_enough() {
-            self.collector.locks += 1;
-            if lock.has_guess() {
-                self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
-            }
-        }
+        note_known(&mut self.collector, lock, consequence.reasons);
         let source = waits.then(|| refusal.source(&id, token));
         let source = source.filter(|source| self.global.has_circle(&self.clients, by, &id, source));
         self.locks.postpone(place, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));

@@ -87,11 +87,13 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
 const NO_DIGIT: u8 = u8::MAX;
 const LEFT_OUT: u8 = u8::MAX - 1;
 
-#[rustfmt::skip]
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;
-    while value < 10 { digits[(b'0' + value) as usize] = value; value += 1; }
+    while value < 10 {
+        digits[(b'0' + value) as usize] = value;
+        value += 1;
+    }
     while value < 16 {
         digits[(b'a' + value - 10) as usize] = value;
         digits[(b'A' + value - 10) as usize] = value;
