@@ -119,7 +119,8 @@ fn swapdb<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let one = parse_int(args.bytes()?).map_err(|_| INVALID_FIRST_INDEX)?;
     let other = parse_int(args.bytes()?).map_err(|_| INVALID_SECOND_INDEX)?;
     let (one, other) = (in_range(view.databases(), one)?, in_range(view.databases(), other)?);
-    view.swap(one, other);
+    // Since 7.2, whoever waits for a key that has expired is not tried again, and the key stays until somebody looks.
+    view.swap(one, other, !args.profile().since_redis(7, 2));
     view.replicate_anyway(args.words());
     Ok(Reply::OK)
 }

@@ -433,6 +433,58 @@ fn keys_that_expire_are_deleted_on_replicas_by_the_primary() {
     assert_eq!(commands[3..], ["DEL a", "DEL b", "SET end 1"]);
 }
 
+/// A key that a client waits for is there, and has expired by the time that the client would be served.
+#[test]
+fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the_command() {
+    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
+    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    for server in [redis.address(), double.address()] {
+        let (mut client, mut waiting) = (Wire::connect(server), Wire::connect(server));
+        client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+        let mut replica = Replica::new(server);
+        waiting.send(&request(&["BRPOP", "k", "0"]));
+        client.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
+        client.ask("MULTI");
+        client.ask("RPUSH k hello");
+        client.ask("PEXPIRE k 1");
+        client.ask("DEBUG SLEEP 0.005");
+        client.ask("EXEC");
+        client.ask("SET end 1");
+        let commands = replica.up_to("SET end 1");
+        assert_eq!(commands[..3], ["SELECT 0", "MULTI", "RPUSH k hello"]);
+        assert!(commands[3].starts_with("PEXPIREAT k "), "{commands:?}");
+        assert_eq!(commands[4..], ["EXEC", "DEL k", "SET end 1"]);
+        client.ask("SELECT 1");
+        client.ask("RPUSH k hello");
+        client.ask("PEXPIRE k 1");
+        client.ask("DEBUG SLEEP 0.005");
+        client.ask("SWAPDB 0 1");
+        client.ask("SET end 2");
+        let commands = replica.up_to("SET end 2");
+        assert_eq!(commands[3..], ["SWAPDB 0 1", "SELECT 0", "DEL k", "SELECT 1", "SET end 2"]);
+        // Nobody was served.
+        client.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
+    }
+}
+
+#[test]
+fn what_expires_within_a_transaction_is_deleted_on_replicas_within_it() {
+    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
+    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    for server in [redis.address(), double.address()] {
+        let mut client = Wire::connect(server);
+        client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+        client.ask("SET k 1 PX 1");
+        client.ask("DEBUG SLEEP 0.005");
+        let mut replica = Replica::new(server);
+        client.ask("MULTI");
+        client.ask("GET k");
+        client.ask("SET a 1");
+        client.ask("EXEC");
+        assert_eq!(replica.up_to("EXEC"), ["SELECT 0", "MULTI", "DEL k", "SET a 1", "EXEC"]);
+    }
+}
+
 #[test]
 fn replicas_real_ones_and_those_in_the_process_have_the_same_data_after_a_hundred_thousand_random_commands() {
     have_the_same_data(100_000, "1");

@@ -8,7 +8,6 @@ pub struct Inapplicable {
     pub reason: &'static str,
 }
 
-const REPLICATION: &str = "it reads the replication stream (SYNC), and there is no replication";
 const NO_MIGRATE: &str = "there is no MIGRATE";
 const ALLOCATOR: &str = "it measures what jemalloc rounds a size up to, and runs only where that is the allocator";
 const PORT: &str = "it changes the port by CONFIG SET, and this server stays where it listens";
@@ -17,14 +16,6 @@ const SPEED: &str = "it counts on 20 ms to free a million members, and here it c
 
 const LIST: &[Inapplicable] = &[
     in_unit("unit/type/string", "trim on SET with big value", ALLOCATOR),
-    in_unit("unit/type/list", "SWAPDB wants to wake blocked client, but the key already expired", REPLICATION),
-    in_unit(
-        "unit/type/list",
-        "MULTI + LPUSH + EXPIRE + DEBUG SLEEP on blocked client, key already expired",
-        REPLICATION,
-    ),
-    in_unit("unit/expire", "SCAN: Lazy-expire should not be wrapped in MULTI/EXEC", REPLICATION),
-    in_unit("unit/expire", "RANDOMKEY: Lazy-expire should not be wrapped in MULTI/EXEC", REPLICATION),
     in_unit("unit/latency-monitor", "LATENCY of expire events are correctly collected", SPEED),
     in_unit("unit/replybufsize", "verify reply buffer limits", BUFFERS),
     in_unit("unit/introspection", "CONFIG SET rollback on apply error", PORT),

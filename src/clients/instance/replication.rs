@@ -15,6 +15,7 @@ use std::task::Waker;
 
 use super::Instance;
 use crate::base::clock::Millis;
+use crate::base::profile::Profile;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::LinkState;
 use crate::clients::session::{Client, Peer, ReplicaIntroduction, SnapshotContent};
@@ -147,16 +148,24 @@ pub struct StreamState {
 impl Stream {
     /// Encodes a command, behind a SELECT if it needs one.
     fn encode(&mut self, db: u32, words: Words<'_>, out: &mut Vec<u8>) {
+        self.select(db, out);
+        write_request(out, words.iter());
+    }
+
+    fn select(&mut self, db: u32, out: &mut Vec<u8>) {
         if self.selected != Some(db) {
             (self.selected, self.database) = (Some(db), db);
             write_request(out, [b"SELECT", db.to_string().as_bytes()].into_iter());
         }
-        write_request(out, words.iter());
     }
 
-    fn encode_unit(&mut self, commands: &[Replicated], is_unit: bool, out: &mut Vec<u8>) {
+    fn encode_unit(&mut self, commands: &[Replicated], (is_unit, profile): (bool, &Profile), out: &mut Vec<u8>) {
         let is_unit = is_unit && commands.len() > 1;
         if is_unit {
+            // Since 7.2, the transaction begins with SELECT.
+            if let Some(first) = commands.first().filter(|_| !profile.since_redis(7, 2)) {
+                self.select(first.db, out);
+            }
             write_request(out, [b"MULTI".as_slice()].into_iter());
         }
         for Replicated { db, words } in commands {
@@ -286,7 +295,7 @@ impl Instance {
     /// Sends replicas commands. What is written to a replica goes no further.
     #[cold]
     pub fn replicate_commands(&self, commands: &[Replicated], is_unit: bool) {
-        self.replicate_encoded(|stream, out| stream.encode_unit(commands, is_unit, out));
+        self.replicate_encoded(|stream, out| stream.encode_unit(commands, (is_unit, &self.profile), out));
     }
 
     /// Sends replicas one command as it came. If it ran in a view, that still holds its locks.

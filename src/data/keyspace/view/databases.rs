@@ -42,7 +42,7 @@ impl View<'_> {
         self.touch_watched(db, None);
         let (mut removed, mut freed) = (0, 0);
         let mut tables = Vec::new();
-        self.signal_all(db);
+        self.signal_all(db, false);
         if self.everything.is_some() {
             self.held_shard(db, 0);
         }
@@ -102,8 +102,9 @@ impl View<'_> {
         self.locked.iter_mut().for_each(|locked| locked.shard.shrink());
     }
 
-    /// Swaps two databases. The view must be of everything.
-    pub fn swap(&mut self, one: u32, other: u32) {
+    /// Swaps two databases. The view must be of everything. `wakes_for_expired` says whether clients are tried again that wait for a key
+    /// which is there and has expired.
+    pub fn swap(&mut self, one: u32, other: u32, wakes_for_expired: bool) {
         if one == other {
             return;
         }
@@ -127,7 +128,7 @@ impl View<'_> {
             swap_counts(shard_meta, |meta| &meta.bytes);
         }
         for db in [one, other] {
-            self.signal_all(db);
+            self.signal_all(db, wakes_for_expired);
         }
         for (db, streams) in streams {
             self.signal_missing_streams(db, &streams);

@@ -8,6 +8,7 @@ use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::lazy_free::Garbage;
 use crate::data::keyspace::notifications::{EventClass, Notification};
 use crate::data::keyspace::value::ValueKind;
+use crate::data::keyspace::watch::Presence;
 
 #[derive(Default)]
 pub(super) struct Effects {
@@ -131,14 +132,16 @@ impl View<'_> {
         self.db = selected;
     }
 
-    /// Marks all awaited keys of a database as ready, because its content was replaced.
-    pub(super) fn signal_all(&mut self, db: u32) {
+    /// Marks all awaited keys of a database as ready, because its content was replaced; those that have expired, too, if they are to be
+    /// removed behind this command.
+    pub(super) fn signal_all(&mut self, db: u32, expired: bool) {
         if self.keyspace.waiters.is_empty() {
             return;
         }
         let selected = std::mem::replace(&mut self.db, db);
         for key in self.keyspace.waiters.keys(db) {
-            if self.exists(&key) {
+            let presence = self.presence(db, &key);
+            if presence == Presence::Live || expired && presence == Presence::Expired {
                 self.signal(&key);
             }
         }

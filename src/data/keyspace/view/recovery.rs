@@ -21,7 +21,7 @@ impl View<'_> {
         let mut bytes = 0;
         for db in self.held_databases() {
             bytes += self.entries_of(db).map(|entry| entry.footprint() as i64).sum::<i64>();
-            self.signal_all(db);
+            self.signal_all(db, false);
         }
         self.effects().notifications.push(Notification::Flushed);
         let counted = || self.keyspace.shard_meta().map(|meta| &meta.bytes);

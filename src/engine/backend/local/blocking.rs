@@ -66,13 +66,12 @@ impl Local {
         self.instance.replicate(view, false);
         let selected = view.db();
         // A served command runs after the one that wrote, not at its instant: a transaction can take long.
-        if self.instance.profile.since_redis(7, 2) {
-            view.move_to(self.instance.clock.micros());
-        }
+        view.move_to(self.instance.clock.micros());
         while view.has_ready() {
             for (db, key) in view.take_ready() {
                 view.select(db);
                 self.serve_key(view, db, &key, by.as_deref_mut());
+                self.instance.replicate(view, false);
             }
         }
         view.select(selected);
@@ -94,6 +93,8 @@ impl Local {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
         let was_there = view.peek(key).is_some();
+        // An expired key was removed by that, ahead of what clients do.
+        self.instance.replicate(view, false);
         while let Some((next, id)) = waiters.next(db, key, turn) {
             turn = next;
             if was_there && view.peek(key).is_none() {
