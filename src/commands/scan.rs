@@ -46,6 +46,7 @@ const RANDOMKEY: Command = Command::new(
             Since::redis(7, 2, 0),
             &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
         )],
+        comes_upon_keys: true,
         ..CommandSpec::new("RANDOMKEY")
     },
 );
@@ -69,6 +70,7 @@ const SCAN: Command = Command::new(
             Since::redis(7, 2, 0),
             &["nondeterministic_output", "request_policy:special", "response_policy:special"],
         )],
+        comes_upon_keys: true,
         ..CommandSpec::new("SCAN")
     },
 );

@@ -37,6 +37,8 @@ pub struct CommandSpec {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Runs at once inside MULTI. Redis has no flag for that.
     pub never_queued: bool,
+    /// Whether it comes upon keys that its arguments do not name.
+    pub comes_upon_keys: bool,
     /// Allowed for a RESP2 client that is subscribed.
     pub runs_subscribed: bool,
     /// The databases that its arguments name.
@@ -83,6 +85,7 @@ impl CommandSpec {
             later_tips: &[],
             deprecated: None,
             never_queued: false,
+            comes_upon_keys: false,
             runs_subscribed: false,
             databases: DatabaseArgs::None,
             names_client: false,

@@ -468,6 +468,31 @@ fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the
 }
 
 #[test]
+fn expired_keys_that_scan_and_randomkey_come_upon_are_deleted_on_replicas_one_by_one() {
+    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
+    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    for server in [redis.address(), double.address()] {
+        let mut client = Wire::connect(server);
+        client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+        let mut replica = Replica::new(server);
+        for looks in [&["SCAN 0"][..], &["RANDOMKEY"], &["MGET a b"], &["MULTI", "SCAN 0", "EXEC"]] {
+            client.ask("SET a 1 PX 1");
+            client.ask("SET b 1 PX 1");
+            client.ask("DEBUG SLEEP 0.005");
+            replica.catch_up(&mut client);
+            looks.iter().for_each(|look| drop(client.ask(look)));
+            client.ask("PUBLISH end 1");
+            let mut commands = replica.up_to("PUBLISH end 1");
+            commands.sort();
+            let alone = looks.len() == 1 && looks[0] != "MGET a b";
+            let deleted = if alone { vec![] } else { vec!["EXEC", "MULTI"] };
+            let expected: Vec<&str> = [vec!["DEL a", "DEL b"], deleted, vec!["PUBLISH end 1"]].concat();
+            assert_eq!(commands, expected, "{looks:?}");
+        }
+    }
+}
+
+#[test]
 fn what_expires_within_a_transaction_is_deleted_on_replicas_within_it() {
     let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
     let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);

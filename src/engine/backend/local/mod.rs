@@ -414,6 +414,10 @@ impl Local {
             view.end_replicated_run(run, words);
         }
         self.track_reads(&mut view, session, spec, words);
+        if spec.comes_upon_keys {
+            // Each key that it found expired is deleted on replicas by itself.
+            self.instance.replicate(&mut view, false);
+        }
         self.finish_view(&mut view, session);
         Ok(error)
     }
