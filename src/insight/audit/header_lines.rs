@@ -17,11 +17,10 @@ use super::effect::KeyEffect;
 use super::finding::JournalRef;
 use super::journal_line::{NestedCommand, NestedCommands, later, nested_commands, plausible};
 use super::last_client::Labels;
-use super::line_form::LineForm;
+use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_table::Place;
 use super::reply_value::ReplyValue;
-use super::resting_lock::Release;
 use super::script_effects::script_effects;
 use super::short_notes::{Attempt, Note};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
@@ -138,7 +137,7 @@ impl Auditor {
         match course {
             Course::Attempt(attempt, note, form) => self.state.note(&attempt, note, form),
             Course::Release(place, form) => {
-                let release = Release { form, seq: line.seq, at, real };
+                let release = NotedCommand { form, seq: line.seq, at, real };
                 self.state.give_back(place, &line.by, release);
             }
             Course::Tracked(id) => {

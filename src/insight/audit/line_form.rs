@@ -10,15 +10,24 @@ use super::client_identity::{ClientIdentity, ClientLabels};
 use super::command_text::text_of;
 use super::finding::JournalRef;
 use super::journal_line::NestedCommand;
-use super::lock::LockId;
 use crate::powers::is_shown_as_it_is;
 
 /// What the lines have in common that one client sends alike.
 #[derive(Debug)]
 pub struct LineForm {
-    pub client: u64,
+    client: u64,
     labels: Arc<ClientLabels>,
     pattern: Arc<LinePattern>,
+}
+
+/// A command without its key and its value, which whoever has noted it knows.
+#[derive(Clone, Debug)]
+pub struct NotedCommand {
+    pub form: Arc<LineForm>,
+    pub seq: u64,
+    /// In microseconds on the server's clock, and in reality.
+    pub at: i64,
+    pub real: i64,
 }
 
 /// The command of a line, with gaps for the key and the value: locks with which the same is done share it.
@@ -129,15 +138,19 @@ impl LineForms {
     }
 }
 
-impl LineForm {
-    /// The client at a command of this real time.
-    pub fn by(&self, server: u16, seen: i64) -> ClientIdentity {
-        ClientIdentity { server, id: self.client, seen, labels: Arc::clone(&self.labels) }
+impl NotedCommand {
+    pub fn client(&self) -> u64 {
+        self.form.client
     }
 
-    /// The command with this number and these times, on the server's clock and in reality, at a lock and with a value.
-    pub fn source(&self, id: &LockId, value: &[u8], (seq, at, real): (u64, i64, i64)) -> Arc<JournalRef> {
-        Arc::new(self.by(id.server, real).source((seq, at), self.pattern.line(&id.key, value)))
+    /// Its client, as it was then.
+    pub fn by(&self, server: u16) -> ClientIdentity {
+        ClientIdentity { server, id: self.form.client, seen: self.real, labels: Arc::clone(&self.form.labels) }
+    }
+
+    /// The command with its key and its value.
+    pub fn source(&self, server: u16, key: &[u8], value: &[u8]) -> Arc<JournalRef> {
+        Arc::new(self.by(server).source((self.seq, self.at), self.form.pattern.line(key, value)))
     }
 }
 

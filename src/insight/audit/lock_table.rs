@@ -12,10 +12,10 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
-use super::line_form::{LineForm, LineForms};
+use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
-use super::resting_lock::{Refusal, Release, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{Refusal, RestingLock, Taking, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
@@ -465,7 +465,7 @@ impl LockTable {
     }
 
     /// Notes that the holder of a lock at rest gives it back, and the reasons with it. Returns the findings that count from now on.
-    pub fn note_release(&mut self, place: Place, release: Release, reasons: LockReasons) -> ThinVec<Finding> {
+    pub fn note_release(&mut self, place: Place, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
         self.note(place, |lock| lock.note_release(release, reasons))
     }
 
@@ -518,12 +518,12 @@ impl LockTable {
         &mut self,
         (server, db, key): (u16, u32, &[u8]),
         taking: Taking<'_>,
-        form: Arc<LineForm>,
+        taken: NotedCommand,
     ) -> (u64, Arc<Resting>) {
         self.make_room();
         let (id, number) = (Arc::new(LockId { server, db, key: key.into() }), self.added + 1);
         let resting =
-            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, form), woken: OnceLock::new() });
+            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, taken), woken: OnceLock::new() });
         let at = self.database_of(server, db);
         self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
         (self.added, self.count, self.resting) = (number, self.count + 1, self.resting + 1);
@@ -648,7 +648,7 @@ impl LockTable {
         let refused: u64 = resting
             .iter()
             .map(|lock| {
-                let last = lock.refusals().last().map_or(0, |refusal| refusal.seq);
+                let last = lock.refusals().last().map_or(0, |refusal| refusal.command.seq);
                 last ^ u64::from(lock.id().key.first().copied().unwrap_or(0))
             })
             .fold(0, |all, one| all ^ one);

@@ -16,7 +16,7 @@ use super::deadlines::Deadlines;
 use super::effect::{Effect, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
-use super::line_form::{LineForm, LineForms};
+use super::line_form::{LineForms, NotedCommand};
 use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
@@ -52,11 +52,8 @@ impl TrackedLock {
 pub struct RestingLock {
     id: Arc<LockId>,
     number: u64,
-    /// The client that took the lock, and its command.
-    form: Arc<LineForm>,
-    seq: u64,
-    at: i64,
-    real: i64,
+    /// The command that took the lock.
+    taken: NotedCommand,
     token: Box<[u8]>,
     /// In milliseconds on the server's clock.
     deadline: Option<NonZeroI64>,
@@ -68,18 +65,14 @@ pub struct RestingLock {
     pending: ThinVec<Finding>,
     /// The refusals since, in their order.
     refusals: ThinVec<Refusal>,
-    /// How the client gave it back, if it did. There are no refusals then.
-    release: Option<Box<Release>>,
+    /// The command by which the client compared its token and deleted the key, if it did. There are no refusals then.
+    release: Option<Box<NotedCommand>>,
     /// The reasons with those that the refusals or the release have shown.
     reasons: LockReasons,
 }
 
 /// How a client takes a lock that was free.
 pub struct Taking<'a> {
-    /// The client at this command.
-    pub by: &'a ClientIdentity,
-    pub seq: u64,
-    pub at: i64,
     pub token: &'a [u8],
     /// In milliseconds on the server's clock; not 0.
     pub deadline: Option<i64>,
@@ -92,34 +85,17 @@ pub struct Taking<'a> {
 /// A refusal of another client.
 #[derive(Clone)]
 pub struct Refusal {
-    pub form: Arc<LineForm>,
-    pub seq: u64,
-    pub at: i64,
-    pub real: i64,
+    pub command: NotedCommand,
     /// What it offered; `None` if that is the value that the lock has.
     pub value: Option<Box<[u8]>>,
     /// How many keys beside locks it had accessed, if it held another lock and is not known to wait for this one.
     pub work: Option<u64>,
 }
 
-/// The holder compared its token, and deleted the key in the same step.
-#[derive(Clone)]
-pub struct Release {
-    pub form: Arc<LineForm>,
-    pub seq: u64,
-    pub at: i64,
-    pub real: i64,
-}
-
 impl Refusal {
-    /// The client at this command.
-    pub fn by(&self, server: u16) -> ClientIdentity {
-        self.form.by(server, self.real)
-    }
-
     /// The command, at a lock with this token.
     pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
-        self.form.source(id, self.value(token), (self.seq, self.at, self.real))
+        self.command.source(id.server, &id.key, self.value(token))
     }
 
     /// What it offered, at a lock with this token.
@@ -235,10 +211,7 @@ impl RestingLock {
         Some(Self {
             id: Arc::clone(id),
             number: *number,
-            form: forms.of_line(client, line, (key, text))?,
-            seq: *seq,
-            at: *at,
-            real: *real,
+            taken: NotedCommand { form: forms.of_line(client, line, (key, text))?, seq: *seq, at: *at, real: *real },
             token: token.clone(),
             deadline,
             reasons_when_taken: *reasons,
@@ -252,15 +225,12 @@ impl RestingLock {
     }
 
     /// A lock that was free and is known for nothing but these reasons, when a client takes it.
-    pub fn taken((id, number): (Arc<LockId>, u64), taking: Taking<'_>, form: Arc<LineForm>) -> Self {
-        let Taking { by, seq, at, token, deadline, reasons, shown, rules } = taking;
+    pub fn taken((id, number): (Arc<LockId>, u64), taking: Taking<'_>, taken: NotedCommand) -> Self {
+        let Taking { token, deadline, reasons, shown, rules } = taking;
         Self {
             id,
             number,
-            form,
-            seq,
-            at,
-            real: by.seen,
+            taken,
             token: token.into(),
             deadline: deadline.and_then(NonZeroI64::new),
             reasons_when_taken: reasons,
@@ -320,7 +290,7 @@ impl RestingLock {
         }
         let mut collector = FindingCollector::default();
         for refusal in &self.refusals {
-            let (source, actor) = (refusal.source(&self.id, &self.token), refusal.by(self.id.server));
+            let (source, actor) = (refusal.source(&self.id, &self.token), refusal.command.by(self.id.server));
             show(tracked, (&actor, &source), &mut collector, |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
             });
@@ -328,9 +298,9 @@ impl RestingLock {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        if let Some(Release { form, seq, at, real }) = self.release.as_deref() {
-            let source = form.source(&self.id, &self.token, (*seq, *at, *real));
-            let by = form.by(self.id.server, *real);
+        if let Some(release) = &self.release {
+            let source = release.source(self.id.server, &self.id.key, &self.token);
+            let by = release.by(self.id.server);
             show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect()));
         }
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
@@ -358,7 +328,7 @@ impl RestingLock {
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
     /// held back, but for the guess.
-    pub fn note_release(&mut self, release: Release, reasons: LockReasons) -> ThinVec<Finding> {
+    pub fn note_release(&mut self, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
         self.release = Some(Box::new(release));
         self.reasons = reasons;
         self.rules.has_guess = false;
@@ -385,7 +355,7 @@ impl RestingLock {
 
     /// Reads all around, so that its memory is fetched. What it returns means nothing.
     pub fn touch(&self) -> usize {
-        let numbers = self.number ^ self.seq;
+        let numbers = self.number ^ self.taken.seq;
         self.token.len() ^ self.refusals.len() ^ usize::try_from(numbers).unwrap_or(0)
     }
 
@@ -397,12 +367,12 @@ impl RestingLock {
 
     /// The client that holds it.
     pub fn holder(&self) -> ClientIdentity {
-        self.form.by(self.id.server, self.real)
+        self.taken.by(self.id.server)
     }
 
     /// The command that took it.
     pub fn acquired(&self) -> Arc<JournalRef> {
-        self.form.source(&self.id, &self.token, (self.seq, self.at, self.real))
+        self.taken.source(self.id.server, &self.id.key, &self.token)
     }
 
     pub fn token(&self) -> &[u8] {
@@ -430,12 +400,12 @@ impl RestingLock {
 
     /// Whether a client took it.
     pub fn was_taken_by(&self, client: &ClientIdentity) -> bool {
-        (self.id.server, self.form.client) == (client.server, client.id)
+        (self.id.server, self.taken.client()) == (client.server, client.id)
     }
 
     /// Whether a client holds the lock or waits for it.
     pub fn concerns(&self, client: &ClientIdentity) -> bool {
-        let is_refused = || self.refusals.iter().any(|refusal| refusal.form.client == client.id);
+        let is_refused = || self.refusals.iter().any(|refusal| refusal.command.client() == client.id);
         !self.is_free() && self.was_taken_by(client) || self.id.server == client.server && is_refused()
     }
 

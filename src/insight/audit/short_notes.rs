@@ -21,12 +21,14 @@ use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
 use super::journal_line::{JournalLine, NestedCommand};
-use super::line_form::LineForm;
+use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{Refusal, Release, RestingLock, Taking};
-use super::rules::{LONGEST_TOKEN, RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding};
+use super::resting_lock::{Refusal, RestingLock, Taking};
+use super::rules::{
+    LONGEST_TOKEN, NotedAnswer, RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding,
+};
 use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome};
 
@@ -101,7 +103,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     let refusals = lock.refusals();
     // How often the client was refused before, and how often while it held another lock.
     let (mut before, mut holding) = (0, 0);
-    for refusal in refusals.iter().filter(|refusal| refusal.form.client == by.id) {
+    for refusal in refusals.iter().filter(|refusal| refusal.command.client() == by.id) {
         before += 1;
         holding += usize::from(refusal.work.is_some());
     }
@@ -203,7 +205,7 @@ impl AuditState {
         let form = line.with_nested(|inside| self.released_in_short(place, &by, effect, (&line.words, inside)));
         let Some(form) = form else { return false };
         let JournalLine { seq, at, real, .. } = *line;
-        self.give_back(place, &by, Release { form, seq, at, real });
+        self.give_back(place, &by, NotedCommand { form, seq, at, real });
         true
     }
 
@@ -272,7 +274,7 @@ impl AuditState {
     }
 
     /// The holder of a lock at rest gives it back.
-    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, release: Release) {
+    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, release: NotedCommand) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
         let mut reasons = lock.reasons();
@@ -310,13 +312,13 @@ impl AuditState {
     }
 
     pub fn note(&mut self, attempt: &Attempt<'_>, note: Note<'_>, form: Arc<LineForm>) {
+        let Attempt { by, seq, at, value, .. } = *attempt;
+        let command = NotedCommand { form, seq, at, real: by.seen };
         match note {
-            Note::Taken(new) => self.take(attempt, new, form),
+            Note::Taken(new) => self.take(attempt, new, command),
             Note::Refused(place, consequence) => {
-                let Attempt { by, seq, at, value, .. } = attempt;
-                let value = (!consequence.is_alike).then(|| (*value).into());
-                let refusal = Refusal { form, seq: *seq, at: *at, real: by.seen, value, work: None };
-                self.postpone(place, by, refusal, &consequence);
+                let value = (!consequence.is_alike).then(|| value.into());
+                self.postpone(place, by, Refusal { command, value, work: None }, &consequence);
             }
         }
     }
@@ -341,17 +343,18 @@ impl AuditState {
             reasons.add(LockReason::Said);
             shown[0] = Some(LockReason::Said);
         }
-        Some(NewLock { taking: Taking { by, seq, at, token, deadline, reasons, shown, rules }, is_of_attempt })
+        Some(NewLock { taking: Taking { token, deadline, reasons, shown, rules }, is_of_attempt })
     }
 
     /// A client takes a key of which nothing is known.
-    fn take(&mut self, attempt: &Attempt<'_>, new: NewLock<'_>, form: Arc<LineForm>) {
+    fn take(&mut self, attempt: &Attempt<'_>, new: NewLock<'_>, command: NotedCommand) {
         let Attempt { by, at, db, key, value, .. } = *attempt;
         let NewLock { mut taking, is_of_attempt } = new;
         let (is_known, deadline) = (taking.reasons.are_enough(), taking.deadline);
         // What is known for a lock holds nothing back.
         let is_guess_told = is_known && std::mem::take(&mut taking.rules.has_guess);
-        let (number, lock) = self.locks.add_resting((by.server, db, key), taking, form);
+        let noted = is_of_attempt.then(|| command.clone());
+        let (number, lock) = self.locks.add_resting((by.server, db, key), taking, command);
         let id = Arc::clone(lock.id());
         let client = self.clients.meet(by);
         client.client.seen = by.seen;
@@ -366,9 +369,9 @@ impl AuditState {
         if is_guess_told {
             self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
         }
-        if is_of_attempt {
+        if let Some(command) = noted {
             let lives = deadline.map(|deadline| deadline - at.div_euclid(1000));
-            self.global.note_given(&id, value, (by, lock.acquired(), work), lives);
+            self.global.note_asked(&id, value, NotedAnswer { command, gave: Some(lives), work });
         }
         self.prune_met(by);
     }
@@ -384,7 +387,8 @@ impl AuditState {
         }
         let (all_work, work) = (client.work, work_while_holding(client, &id));
         if is_of_attempt(refusal.value(token)) {
-            self.global.note_asked_in_vain(&id, refusal.value(token), (by, refusal.source(&id, token), all_work));
+            let answer = NotedAnswer { command: refusal.command.clone(), gave: None, work: all_work };
+            self.global.note_asked(&id, refusal.value(token), answer);
         }
         let mut waits = false;
         if consequence.is_own && !consequence.is_alike {
@@ -395,7 +399,7 @@ impl AuditState {
             waits = self.global.wait_longer(by, &id, || refusal.source(&id, token), work);
             refusal.work = (!waits).then_some(work);
             if !waits && consequence.was_holding {
-                let is_first = |known: &&Refusal| known.form.client == by.id && known.work.is_some();
+                let is_first = |known: &&Refusal| known.command.client() == by.id && known.work.is_some();
                 let first = lock.refusals().iter().find(is_first);
                 let first = first.and_then(|first| Some((first.source(&id, token), first.work?)));
                 if let Some(first) = first {

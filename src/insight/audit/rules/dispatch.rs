@@ -10,7 +10,7 @@ use super::failover::{self, FailoverState, GlobalFailoverState, LostHold, Replac
 use super::lateness::{self, LatenessState};
 use super::order::{self, GlobalOrderState, OrderState};
 use super::ownership::{self, OwnershipState};
-use super::redlock::{self, AttemptName, GlobalRedlockState};
+use super::redlock::{self, AttemptName, GlobalRedlockState, NotedAnswer};
 use super::renewal::{self, RenewalState};
 use super::tokens::{self, TokensState};
 use super::waiting::{self, WaitingState};
@@ -152,21 +152,10 @@ impl GlobalRuleState {
         order::tell_circle(context, &mut self.order);
     }
 
-    /// Notes that a client was refused a lock with a token that may be that of an attempt to get it from several servers.
-    pub fn note_asked_in_vain(&mut self, id: &LockId, token: &[u8], by: (&ClientIdentity, Arc<JournalRef>, u64)) {
-        self.redlock.note_asked(id, token, by, None);
-    }
-
-    /// Notes that a client took a lock with a token that may be that of an attempt to get it from several servers, of which no other
-    /// part is known.
-    pub fn note_given(
-        &mut self,
-        id: &LockId,
-        token: &[u8],
-        by: (&ClientIdentity, Arc<JournalRef>, u64),
-        lives: Option<i64>,
-    ) {
-        self.redlock.note_asked(id, token, by, Some(lives));
+    /// Notes what a server has answered to a client that asks for a lock with a token, which may be that of an attempt to get it from
+    /// several servers.
+    pub fn note_asked(&mut self, id: &LockId, token: &[u8], answer: NotedAnswer) {
+        self.redlock.note_asked(id, token, answer);
     }
 
     /// Whether nothing is to be told of an attempt when one server gets back what it has given with this token.

@@ -1,6 +1,5 @@
 //! Deadlocks between clients that hold locks and wait for each other's.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -83,10 +82,21 @@ pub struct GlobalOrderState {
     edges: Vec<Edge>,
     /// The slots with waits, the oldest at the front.
     order: VecDeque<usize>,
-    /// The slots of each client that waits.
-    by_client: HashMap<(u16, u64), Slots, FixedState>,
-    /// How many wait for each client.
-    by_holder: HashMap<(u16, u64), usize, FixedState>,
+    /// The clients that wait, or are waited for. Each keeps its place.
+    parties: Vec<Party>,
+    /// The places without clients.
+    free_parties: Vec<usize>,
+    by_client: HashMap<(u16, u64), usize, FixedState>,
+}
+
+/// A client that waits, or for which others wait.
+#[derive(Clone, Default)]
+struct Party {
+    client: (u16, u64),
+    /// The slots of its waits.
+    slots: Slots,
+    /// How many wait for it.
+    wanted: usize,
 }
 
 /// A wait in short.
@@ -94,7 +104,9 @@ pub struct GlobalOrderState {
 struct Edge {
     /// The hash of the wanted lock.
     lock: u64,
-    holder: (u16, u64),
+    /// Who waits for whom, by their places.
+    client: usize,
+    holder: usize,
     /// The real time of the first attempt, and the earliest of the last one.
     first: i64,
     last: i64,
@@ -118,7 +130,30 @@ impl GlobalOrderState {
 
     /// The slots of a client's waits.
     fn slots_of(&self, client: (u16, u64)) -> &[usize] {
-        self.by_client.get(&client).map_or(&[], |slots| slots)
+        self.by_client.get(&client).map_or(&[], |at| &self.parties[*at].slots)
+    }
+
+    /// The place of a client, which gets one if it has none.
+    fn party_of(&mut self, client: (u16, u64)) -> usize {
+        if let Some(at) = self.by_client.get(&client) {
+            return *at;
+        }
+        let at = self.free_parties.pop().unwrap_or_else(|| {
+            self.parties.push(Party::default());
+            self.parties.len() - 1
+        });
+        self.parties[at].client = client;
+        self.by_client.insert(client, at);
+        at
+    }
+
+    /// Frees the place of a client that neither waits nor is waited for.
+    fn leave(&mut self, at: usize) {
+        let Party { client, slots, wanted } = &self.parties[at];
+        if slots.is_empty() && *wanted == 0 {
+            self.by_client.remove(client);
+            self.free_parties.push(at);
+        }
     }
 
     /// The wait of a client for a lock.
@@ -141,33 +176,30 @@ impl GlobalOrderState {
             self.edges.push(Edge::default());
             self.waits.len() - 1
         });
-        self.by_client.entry(connection(&wait.client)).or_default().push(slot);
-        *self.by_holder.entry(connection(&wait.holder)).or_default() += 1;
-        self.edges[slot] = Edge {
-            lock: hash_of(&wait.wanted),
-            holder: connection(&wait.holder),
-            first: wait.first.real,
-            last: wait.last.earliest,
-        };
+        let (client, holder) = (self.party_of(connection(&wait.client)), self.party_of(connection(&wait.holder)));
+        self.parties[client].slots.push(slot);
+        self.parties[holder].wanted += 1;
+        self.edges[slot] =
+            Edge { lock: hash_of(&wait.wanted), client, holder, first: wait.first.real, last: wait.last.earliest };
         self.waits[slot] = Some(wait);
         self.order.push_back(slot);
     }
 
     fn remove(&mut self, slot: usize) {
-        let Some(wait) = self.waits.get_mut(slot).and_then(Option::take) else { return };
-        self.free.push(slot);
-        self.order.retain(|other| *other != slot);
-        if let Entry::Occupied(mut slots) = self.by_client.entry(connection(&wait.client)) {
-            slots.get_mut().retain(|other| *other != slot);
-            if slots.get().is_empty() {
-                slots.remove();
-            }
+        if self.waits.get_mut(slot).and_then(Option::take).is_none() {
+            return;
         }
-        if let Entry::Occupied(mut count) = self.by_holder.entry(connection(&wait.holder)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        self.free.push(slot);
+        match self.order.front() == Some(&slot) {
+            true => drop(self.order.pop_front()),
+            false => self.order.retain(|other| *other != slot),
+        }
+        let Edge { client, holder, .. } = self.edges[slot];
+        self.parties[client].slots.retain(|other| *other != slot);
+        self.parties[holder].wanted -= 1;
+        self.leave(client);
+        if holder != client {
+            self.leave(holder);
         }
     }
 
@@ -199,6 +231,7 @@ impl GlobalOrderState {
 
 /// How many waits are remembered, and how many make a circle at most.
 const MAX_WAITS: usize = 256;
+const MAX_PARTIES: usize = 2 * MAX_WAITS;
 const LONGEST: usize = 8;
 
 /// A client that holds locks waits for another one: it was refused twice at least.
@@ -312,25 +345,21 @@ pub fn tell_circle(context: &mut RuleContext<'_>, global: &mut GlobalOrderState)
 /// The shortest circle of waits through `own` that was not reported. Each of its clients was refused again since all
 /// of them wait.
 fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
-    let client = connection(&global.wait(own)?.client);
-    if !global.by_holder.contains_key(&client) {
+    let Edge { client, first: since, .. } = global.edges[own];
+    if global.parties[client].wanted == 0 {
         return None;
     }
-    let since = global.edges[own].first;
-    // For each wait the one before it on the path, and the length of the path; 0 for one that was not met.
-    let mut met = [(0, 0); MAX_WAITS];
-    let mut next: ArrayVec<usize, MAX_WAITS> = ArrayVec::new();
-    met[own] = (own, 1);
-    next.push(own);
+    let mut steps: ArrayVec<Step, MAX_WAITS> = ArrayVec::new();
+    steps.push(Step { slot: own, before: 0, length: 1 });
+    let mut met = [false; MAX_WAITS];
+    met[own] = true;
     // The clients whose waits are all met.
-    let mut followed: SmallVec<[(u16, u64); 32]> = SmallVec::new();
+    let mut followed = [false; MAX_PARTIES];
     let mut done = 0;
-    while let Some(&at) = next.get(done) {
-        done += 1;
-        let length = met[at].1;
-        let holder = global.edges[at].holder;
+    while let Some(&Step { slot, length, .. }) = steps.get(done) {
+        let holder = global.edges[slot].holder;
         if holder == client && length > 1 {
-            let slots = way_to(&met, own, at);
+            let slots = way_to(&steps, done);
             let way = || slots.iter().map(|slot| &global.edges[*slot]);
             let all_since = way().map(|edge| edge.first).max()?;
             // The last client to come may have been refused only once since.
@@ -339,30 +368,40 @@ fn circle(global: &GlobalOrderState, own: usize) -> Option<Vec<usize>> {
             if is_closed && !slots.iter().all(is_told) {
                 return Some(slots);
             }
-            continue;
-        }
-        if length >= LONGEST || followed.contains(&holder) {
-            continue;
-        }
-        followed.push(holder);
-        for other in global.slots_of(holder) {
-            // Whoever was not refused since this one waits is on no such circle.
-            if met[*other].1 == 0 && global.edges[*other].last > since {
-                met[*other] = (at, length + 1);
-                next.push(*other);
+        } else if length < LONGEST && !std::mem::replace(&mut followed[holder], true) {
+            for &other in &global.parties[holder].slots {
+                // Whoever was not refused since this one waits is on no such circle.
+                if global.edges[other].last > since && !std::mem::replace(&mut met[other], true) {
+                    steps.push(Step { slot: other, before: done, length: length + 1 });
+                }
             }
         }
+        done += 1;
     }
     None
 }
 
-/// The path to a wait.
-fn way_to(met: &[(usize, usize); MAX_WAITS], own: usize, last: usize) -> Vec<usize> {
-    let mut way = vec![last];
+/// A wait on a path of waits.
+#[derive(Clone, Copy)]
+struct Step {
+    slot: usize,
+    /// The place of the step before it; of the first step, its own.
+    before: usize,
+    /// How many steps lead to it.
+    length: usize,
+}
+
+/// The slots on the path to a step.
+fn way_to(steps: &[Step], last: usize) -> Vec<usize> {
+    let mut way = Vec::with_capacity(LONGEST);
     let mut at = last;
-    while at != own {
-        at = met[at].0;
-        way.push(at);
+    loop {
+        let Step { slot, before, length } = steps[at];
+        way.push(slot);
+        if length == 1 {
+            break;
+        }
+        at = before;
     }
     way.reverse();
     way

@@ -3,6 +3,7 @@
 //! The parts of one attempt have the same key and the same token, which is long enough to be unique. To release on
 //! servers that never granted the lock is right, and attempts that refuse each other are no mistake.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
@@ -18,6 +19,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::code::Code;
 use crate::insight::audit::effect::{Intent, LockShape, Precondition};
 use crate::insight::audit::finding::{Evidence, JournalRef};
+use crate::insight::audit::line_form::NotedCommand;
 use crate::insight::audit::lock::{HoldStatus, LockId, LockKey};
 use crate::insight::audit::lock_event::{LockEvent, VanishCause};
 use crate::insight::audit::lock_reason::LockReason;
@@ -27,7 +29,7 @@ use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
 #[derive(Clone, Default)]
 pub struct GlobalRedlockState {
     /// Boxed: most are found absent or removed soon, and the table is small enough then to stay near.
-    attempts: HashMap<AttemptName, Box<Attempt>, FixedState>,
+    attempts: HashMap<AttemptName, Box<KnownAttempt>, FixedState>,
     /// The servers that clients ask for a key.
     asked: HashMap<LockKey, SmallVec<[u16; 8]>, FixedState>,
     /// By how many microseconds each server's clock is ahead of real time at its first line.
@@ -86,11 +88,39 @@ const AT_ONCE: i64 = 200_000;
 /// How many microseconds lie between the first and the last part of an attempt at most.
 const LONGEST: i64 = 60_000_000;
 
+/// Nearly all values that look like one are known to one server alone.
+#[derive(Clone)]
+enum KnownAttempt {
+    InShort(OnePart),
+    Whole(Attempt),
+}
+
+/// An attempt of which one part is noted in short: more is known once somebody asks who knows its key and its token.
+#[derive(Clone)]
+struct OnePart {
+    number: u64,
+    server: u16,
+    place: u16,
+    db: u32,
+    answer: NotedAnswer,
+    written: ThinVec<Written>,
+}
+
+/// What a server has answered to a client that asked for a lock.
+#[derive(Clone)]
+pub struct NotedAnswer {
+    pub command: NotedCommand,
+    /// The time to live, in milliseconds, if it gave the lock.
+    pub gave: Option<Option<i64>>,
+    /// How many keys beside locks the client had accessed by then.
+    pub work: u64,
+}
+
 #[derive(Clone)]
 struct Attempt {
     /// Its number in the order in which attempts began.
     number: u64,
-    parts: SmallVec<[Part; 1]>,
+    parts: Vec<Part>,
     /// What its client wrote while some server had given it the lock.
     written: ThinVec<Written>,
     /// The proof that its lock was used.
@@ -190,9 +220,62 @@ impl Part {
     }
 }
 
+impl OnePart {
+    fn is_at(&self, place: u16, db: u32) -> bool {
+        self.place == place && self.db == db
+    }
+}
+
+impl NotedAnswer {
+    /// The part of an attempt with this key and this token.
+    fn part(&self, (server, place, db): (u16, u16, u32), key: &[u8], token: &[u8]) -> Part {
+        let Self { command, gave, work } = self;
+        Part {
+            client: command.by(server),
+            place,
+            db,
+            asked: command.source(server, key, token),
+            gave: gave.is_some(),
+            lives: gave.flatten(),
+            released: None,
+            is_over: false,
+            work: *work,
+        }
+    }
+}
+
+impl KnownAttempt {
+    fn number(&self) -> u64 {
+        match self {
+            Self::InShort(part) => part.number,
+            Self::Whole(attempt) => attempt.number,
+        }
+    }
+
+    fn written(&mut self) -> &mut ThinVec<Written> {
+        match self {
+            Self::InShort(part) => &mut part.written,
+            Self::Whole(attempt) => &mut attempt.written,
+        }
+    }
+
+    /// The attempt, which has this key and this token.
+    fn whole(&mut self, key: &[u8], token: &[u8]) -> &mut Attempt {
+        if let Self::InShort(OnePart { number, server, place, db, answer, written }) = self {
+            let part = answer.part((*server, *place, *db), key, token);
+            let written = std::mem::take(written);
+            *self = Self::Whole(Attempt { parts: vec![part], written, ..Attempt::new(*number) });
+        }
+        match self {
+            Self::Whole(attempt) => attempt,
+            Self::InShort(_) => unreachable!("it was made whole"),
+        }
+    }
+}
+
 impl Attempt {
     fn new(number: u64) -> Self {
-        Self { number, parts: SmallVec::new(), written: ThinVec::new(), used: None, is_reported: false }
+        Self { number, parts: Vec::new(), written: ThinVec::new(), used: None, is_reported: false }
     }
 
     /// How many servers were asked, and how many of them granted the lock.
@@ -222,8 +305,7 @@ fn with(
     token: &[u8],
     change: impl FnOnce(&mut Attempt),
 ) {
-    let name = name(&context.lock.id.key, token);
-    if let Some(attempt) = state.attempts.get_mut(&name) {
+    if let Some(attempt) = state.whole(&context.lock.id.key, token) {
         change(attempt);
     }
 }
@@ -231,8 +313,19 @@ fn with(
 /// A server was asked: it granted the lock for this long, or refused it.
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
     let Some(actor) = context.actor.filter(|_| is_of_attempt(token)) else { return };
-    let by = (actor, context.source.clone(), context.work_of(actor));
-    let (is_wide, beside) = state.note_asked(&context.lock.id, token, by, gave);
+    let LockId { server, db, key } = &*context.lock.id;
+    let part = Part {
+        client: actor.clone(),
+        place: state.place_of(*server),
+        db: *db,
+        asked: context.source.clone(),
+        gave: gave.is_some(),
+        lives: gave.flatten(),
+        released: None,
+        is_over: false,
+        work: context.work_of(actor),
+    };
+    let (is_wide, beside) = state.add_part(key, token, part);
     if is_wide {
         context.note_reason(LockReason::Several);
     }
@@ -242,42 +335,44 @@ fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &
 }
 
 impl GlobalRedlockState {
-    /// Notes that a client asks a server for a lock with a token that may be that of an attempt; `by` is the client, the command, and
-    /// how many keys beside locks it has accessed. Returns whether several servers were asked, and the command that got the lock in
-    /// another database of this one.
-    pub fn note_asked(
-        &mut self,
-        id: &LockId,
-        token: &[u8],
-        (actor, source, work): (&ClientIdentity, Arc<JournalRef>, u64),
-        gave: Option<Option<i64>>,
-    ) -> (bool, Option<Arc<JournalRef>>) {
-        let (place, db, key) = (self.place_of(id.server), id.db, id.key.clone());
+    /// Notes what a server has answered to a client that asks for a lock with a token that may be that of an attempt, if nothing follows
+    /// from that at once.
+    pub fn note_asked(&mut self, id: &LockId, token: &[u8], answer: NotedAnswer) {
+        let LockId { server, db, key } = id;
+        let place = self.place_of(*server);
+        self.make_room();
+        match self.attempts.entry(name(key, token)) {
+            Entry::Vacant(attempt) => {
+                self.begun += 1;
+                let (number, written) = (self.begun, ThinVec::new());
+                let part = OnePart { number, server: *server, place, db: *db, answer, written };
+                attempt.insert(Box::new(KnownAttempt::InShort(part)));
+            }
+            Entry::Occupied(_) => {
+                self.add_part(key, token, answer.part((*server, place, *db), key, token));
+            }
+        }
+    }
+
+    /// Adds the answer of a server to an attempt with this token. Returns whether several servers were asked, and the command that got
+    /// the lock in another database of this one.
+    fn add_part(&mut self, key: &LockKey, token: &[u8], part: Part) -> (bool, Option<Arc<JournalRef>>) {
+        let (place, db) = (part.place, part.db);
         self.make_room();
         self.begun += 1;
-        let attempt = self.attempts.entry(name(&key, token)).or_insert_with(|| Box::new(Attempt::new(self.begun)));
+        let new = || Box::new(KnownAttempt::Whole(Attempt::new(self.begun)));
+        let attempt = self.attempts.entry(name(key, token)).or_insert_with(new).whole(key, token);
         // The same value much later is a constant, not the same attempt.
-        if attempt.parts.iter().all(|part| source.real - part.asked.real > LONGEST) {
-            **attempt = Attempt::new(self.begun);
+        if attempt.parts.iter().all(|known| part.asked.real - known.asked.real > LONGEST) {
+            *attempt = Attempt::new(self.begun);
         }
-        let beside = attempt.parts.iter().find(|part| part.place == place && part.db != db && part.gave);
-        let beside = beside.filter(|part| gave.is_some() && part.released.is_none()).map(|part| part.asked.clone());
-        let part = Part {
-            client: actor.clone(),
-            place,
-            db,
-            asked: source,
-            gave: gave.is_some(),
-            lives: gave.flatten(),
-            released: None,
-            is_over: false,
-            work,
-        };
+        let beside = attempt.parts.iter().find(|known| known.place == place && known.db != db && known.gave);
+        let beside = beside.filter(|known| part.gave && known.released.is_none()).map(|known| known.asked.clone());
         match attempt.parts.iter().position(|part| part.is_at(place, db)) {
             Some(known) => {
                 let known = &mut attempt.parts[known];
                 // A refusal after a grant with the same token takes nothing away.
-                if !known.gave || gave.is_some() || known.released.is_some() {
+                if !known.gave || part.gave || known.released.is_some() {
                     *known = part;
                 }
             }
@@ -286,8 +381,8 @@ impl GlobalRedlockState {
         }
         let servers: SmallVec<[u16; 8]> = attempt.parts.iter().map(|part| part.place).collect();
         let is_wide = servers.iter().any(|other| *other != place);
-        if is_wide && (self.asked.len() < MAX_KEYS || self.asked.contains_key(&key)) {
-            let known = self.asked.entry(key).or_default();
+        if is_wide && (self.asked.len() < MAX_KEYS || self.asked.contains_key(key)) {
+            let known = self.asked.entry(key.clone()).or_default();
             for server in servers {
                 if !known.contains(&server) {
                     known.push(server);
@@ -325,19 +420,36 @@ impl GlobalRedlockState {
         }
     }
 
-    /// The attempt with this token.
-    fn find(&self, key: &[u8], token: &[u8]) -> Option<&Attempt> {
+    fn find(&self, key: &[u8], token: &[u8]) -> Option<&KnownAttempt> {
         self.attempts.get(&name(key, token)).map(|attempt| &**attempt)
+    }
+
+    /// The attempt with this token.
+    fn whole(&mut self, key: &[u8], token: &[u8]) -> Option<&mut Attempt> {
+        self.attempts.get_mut(&name(key, token)).map(|attempt| attempt.whole(key, token))
     }
 
     /// Whether the attempt that this server has given a lock to with this token, if there is one, has asked for it in this database
     /// alone, and no client asks several servers for the key.
     pub fn is_alone(&self, id: &LockId, token: &[u8]) -> bool {
         let place = self.place_of(id.server);
-        let is_alone = |attempt: &Attempt| {
-            !attempt.is_reported && matches!(&attempt.parts[..], [part] if part.is_at(place, id.db) && part.gave)
+        let is_alone = |attempt: &KnownAttempt| match attempt {
+            KnownAttempt::InShort(part) => part.is_at(place, id.db) && part.answer.gave.is_some(),
+            KnownAttempt::Whole(attempt) => {
+                !attempt.is_reported && matches!(&attempt.parts[..], [part] if part.is_at(place, id.db) && part.gave)
+            }
         };
         (self.asked.is_empty() || !self.asked.contains_key(&id.key)) && self.find(&id.key, token).is_none_or(is_alone)
+    }
+
+    /// Whether an attempt has asked this server alone, in this database, and there is no other one. Nothing follows from its release.
+    fn is_only_here(&self, id: &LockId, token: &[u8]) -> bool {
+        let place = self.place_of(id.server);
+        let is_here = |attempt: &KnownAttempt| match attempt {
+            KnownAttempt::InShort(part) => part.is_at(place, id.db),
+            KnownAttempt::Whole(attempt) => matches!(&attempt.parts[..], [part] if part.is_at(place, id.db)),
+        };
+        self.clocks.len() < 2 && !self.asked.contains_key(&id.key) && self.find(&id.key, token).is_some_and(is_here)
     }
 
     /// Notes that a server gets back what it has given to an attempt that has asked nowhere else: the attempt is over.
@@ -365,8 +477,9 @@ impl GlobalRedlockState {
         source: Arc<JournalRef>,
     ) {
         let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
-        if attempt.written.len() < MAX_WRITTEN && attempt.written.iter().all(|written| written.hash != hash) {
-            attempt.written.push(Written { hash, key: key.into(), by: by.clone(), source });
+        let known = attempt.written();
+        if known.len() < MAX_WRITTEN && known.iter().all(|written| written.hash != hash) {
+            known.push(Written { hash, key: key.into(), by: by.clone(), source });
         }
         if self.worked.len() >= MAX_KEYS && !self.worked.contains_key(lock) {
             return;
@@ -380,16 +493,19 @@ impl GlobalRedlockState {
 
     /// Whether several servers were asked for a key with this token.
     pub fn is_wide(&self, key: &[u8], token: &[u8]) -> bool {
-        self.find(key, token).is_some_and(|attempt| attempt.answers().0 > 1)
+        match self.find(key, token) {
+            Some(KnownAttempt::Whole(attempt)) => attempt.answers().0 > 1,
+            Some(KnownAttempt::InShort(_)) | None => false,
+        }
     }
 
     /// Forgets the older half of all attempts if there are too many.
     fn make_room(&mut self) {
         if self.attempts.len() >= MAX_ATTEMPTS {
-            let mut numbers: Vec<u64> = self.attempts.values().map(|attempt| attempt.number).collect();
+            let mut numbers: Vec<u64> = self.attempts.values().map(|attempt| attempt.number()).collect();
             let middle = numbers.len() / 2;
             let oldest = *numbers.select_nth_unstable(middle).1;
-            self.attempts.retain(|_, attempt| attempt.number >= oldest);
+            self.attempts.retain(|_, attempt| attempt.number() >= oldest);
         }
     }
 
@@ -400,14 +516,18 @@ impl GlobalRedlockState {
 }
 
 /// The attempt with a token, and the number of its servers, for a lock that clients take on several.
-fn wide_attempt(context: &RuleContext<'_>, state: &GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
-    let servers = state.asked.get(&context.lock.id.key)?;
-    let attempt = state.find(&context.lock.id.key, token)?;
-    Some((attempt.clone(), servers.len()))
+fn wide_attempt(context: &RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) -> Option<(Attempt, usize)> {
+    let servers = state.asked.get(&context.lock.id.key)?.len();
+    let attempt = state.whole(&context.lock.id.key, token)?;
+    Some((attempt.clone(), servers))
 }
 
 /// A client releases the lock on one server, or tries to.
 fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
+    if state.is_only_here(&context.lock.id, token) {
+        state.attempts.remove(&name(&context.lock.id.key, token));
+        return;
+    }
     stopped_early(context, state, token);
     worked_with_few(context, state, token);
     let source = context.source.clone();
@@ -432,7 +552,7 @@ fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token
 /// no majority. Whoever does not get a majority asks all of them.
 fn stopped_early(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let (place, db, key) = (state.place_of(context.lock.id.server), context.lock.id.db, &context.lock.id.key);
-    let Some(attempt) = state.find(key, token) else { return };
+    let Some(attempt) = state.whole(key, token).cloned() else { return };
     let Some(last) = attempt.parts.iter().max_by_key(|part| part.asked.real) else { return };
     let was_asked = attempt.parts.iter().any(|part| part.is_at(place, db));
     if was_asked || attempt.is_reported || !last.gave || state.unanswered.contains(&hash_of(key)) {
@@ -585,17 +705,12 @@ fn over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[
 fn forget_if_over(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     let name = name(&context.lock.id.key, token);
     let servers = state.clocks.len();
-    let attempts = &mut state.attempts;
+    let Some(attempt) = state.whole(&context.lock.id.key, token) else { return };
     // It may still be released on servers that were not asked.
-    let may_be_early = |attempt: &Attempt| {
-        let last = attempt.parts.iter().max_by_key(|part| part.asked.real);
-        !attempt.is_reported && attempt.answers().1 * 2 <= servers && last.is_some_and(|part| part.gave)
-    };
-    if attempts.get(&name).is_some_and(|attempt| may_be_early(attempt)) {
-        return;
-    }
-    if attempts.get(&name).is_some_and(|attempt| attempt.parts.iter().all(|part| part.released.is_some())) {
-        attempts.remove(&name);
+    let last = attempt.parts.iter().max_by_key(|part| part.asked.real);
+    let may_be_early = !attempt.is_reported && attempt.answers().1 * 2 <= servers && last.is_some_and(|part| part.gave);
+    if !may_be_early && attempt.parts.iter().all(|part| part.released.is_some()) {
+        state.attempts.remove(&name);
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! The estimate is rather too high than too low: who made a token at random is never told that others can guess it.
 
-use smallvec::SmallVec;
-
 use crate::insight::audit::timestamp::{TimeUnit, Timestamp};
 
 /// How many random bits a token needs.
@@ -110,11 +108,17 @@ fn digit(byte: u8) -> u8 {
 /// How many random bits a number in hexadecimal digits or a UUID may have; `None` for any other token.
 fn hexadecimal_bits(token: &[u8]) -> Option<f64> {
     let (mut count, mut has_letter) = (0, false);
-    for &byte in token {
-        match digit(byte) {
-            NO_DIGIT => return None,
-            LEFT_OUT => {}
-            value => (count, has_letter) = (count + 1, has_letter || value > 9),
+    for part in token.chunks(32) {
+        // Without branches: most tokens are such numbers, and go through to the end.
+        let mut has_other = false;
+        for &byte in part {
+            let value = digit(byte);
+            count += usize::from(value < 16);
+            has_letter |= (10..16).contains(&value);
+            has_other |= value == NO_DIGIT;
+        }
+        if has_other {
+            return None;
         }
     }
     let digits = token.iter().map(|byte| digit(*byte)).filter(|value| *value != LEFT_OUT);
@@ -170,12 +174,10 @@ fn is_fraction(token: &[u8]) -> bool {
 
 /// Whether a text has no more than three different characters.
 fn is_repetitive(token: &[u8]) -> bool {
-    let mut seen = SmallVec::<[u8; 4]>::new();
+    let (mut seen, mut count) = ([false; 256], 0);
     token.iter().all(|byte| {
-        if !seen.contains(byte) {
-            seen.push(*byte);
-        }
-        seen.len() <= 3
+        count += usize::from(!std::mem::replace(&mut seen[usize::from(*byte)], true));
+        count <= 3
     })
 }
 

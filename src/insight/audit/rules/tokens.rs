@@ -187,21 +187,30 @@ pub fn guess(id: &LockId, token: &[u8], source: &Arc<JournalRef>) -> FindingDraf
     FindingDraft { code: Code::TokenGuessable, severity: None, sentence, evidence, culprit: 0 }
 }
 
+/// The characters that random tokens have.
+const IS_OF_TOKENS: [bool; 256] = {
+    let mut is_of_tokens = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let other = matches!(byte, b'-' | b'_' | b':' | b'.' | b'+' | b'/' | b'=' | b'@');
+        is_of_tokens[byte as usize] = other || byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    is_of_tokens
+};
+
 /// Whether a token is most probably unique: at least 64 bits, and no text.
 pub fn is_unique_token(token: &[u8]) -> bool {
     const MOST: usize = 128;
     if let Some(class) = ValueClass::of_hashed(token) {
         return class == ValueClass::Token;
     }
-    let is_of_tokens = |byte: &u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'+' | b'/' | b'=' | b'@')
-    };
     // Digits have the fewest bits, and may be a timestamp of any time.
     let is_strong = match token.iter().all(u8::is_ascii_digit) {
         true => token.len() * 3 >= 64,
         false => random_bits(token, 0, 0) >= ENOUGH,
     };
-    is_strong && token.len() <= MOST && token.iter().all(is_of_tokens)
+    is_strong && token.len() <= MOST && token.iter().all(|byte| IS_OF_TOKENS[usize::from(*byte)])
 }
 
 /// Whether a value may say who has a lock, or that somebody has: it is no long text.
