@@ -364,6 +364,27 @@ fn a_lock_that_is_given_back_is_remembered_in_another_database_however_late_it_w
 }
 
 #[test]
+fn an_attempt_that_began_before_other_servers_were_heard_of_is_shown_as_it_was_sent() {
+    for before in ["", "C: PING\n"] {
+        let story = format!(
+            "{MET}
+            {before}
+            A: SET lock:job {{a}} NX PX 10000
+            C@2: SET lock:job {{c}} NX PX 10000
+            C@3: SET lock:job {{c}} NX PX 10000
+            A@2: SET lock:job {{a}} NX PX 10000
+            A@3: SET lock:job {{a}} NX PX 10000
+            +2s
+            A: SET data 1
+            A: RELEASE lock:job {{a}}"
+        );
+        let finding = found(Code::NoQuorum, &story).expect("a minority is no majority");
+        let asked = finding.evidence.iter().filter(|evidence| evidence.source.line.starts_with("SET lock:job "));
+        assert_eq!(asked.count(), 3, "{finding:?}");
+    }
+}
+
+#[test]
 fn what_a_function_ran_is_shown_also_if_it_is_called_as_its_lock() {
     play(&format!(
         "{MET}

@@ -18,6 +18,14 @@ fn on_both(test: impl Fn(SocketAddr)) {
     test(address(&primary()));
 }
 
+/// The same with DEBUG.
+fn on_both_with_debug(test: impl Fn(SocketAddr)) {
+    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
+    test(redis.address());
+    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    test(double.address());
+}
+
 fn primary() -> Server {
     start(Server::builder().compat(profile(CHECKED_PROFILE)))
 }
@@ -436,9 +444,7 @@ fn keys_that_expire_are_deleted_on_replicas_by_the_primary() {
 /// A key that a client waits for is there, and has expired by the time that the client would be served.
 #[test]
 fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the_command() {
-    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
-    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
-    for server in [redis.address(), double.address()] {
+    on_both_with_debug(|server| {
         let (mut client, mut waiting) = (Wire::connect(server), Wire::connect(server));
         client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
         let mut replica = Replica::new(server);
@@ -464,14 +470,12 @@ fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the
         assert_eq!(commands[3..], ["SWAPDB 0 1", "SELECT 0", "DEL k", "SELECT 1", "SET end 2"]);
         // Nobody was served.
         client.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
-    }
+    });
 }
 
 #[test]
 fn expired_keys_that_scan_and_randomkey_come_upon_are_deleted_on_replicas_one_by_one() {
-    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
-    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
-    for server in [redis.address(), double.address()] {
+    on_both_with_debug(|server| {
         let mut client = Wire::connect(server);
         client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
         let mut replica = Replica::new(server);
@@ -489,14 +493,12 @@ fn expired_keys_that_scan_and_randomkey_come_upon_are_deleted_on_replicas_one_by
             let expected: Vec<&str> = [vec!["DEL a", "DEL b"], deleted, vec!["PUBLISH end 1"]].concat();
             assert_eq!(commands, expected, "{looks:?}");
         }
-    }
+    });
 }
 
 #[test]
 fn what_expires_within_a_transaction_is_deleted_on_replicas_within_it() {
-    let redis = ServerProcess::redis(&["--save", "", "--repl-diskless-sync", "no", "--enable-debug-command", "yes"]);
-    let double = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
-    for server in [redis.address(), double.address()] {
+    on_both_with_debug(|server| {
         let mut client = Wire::connect(server);
         client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
         client.ask("SET k 1 PX 1");
@@ -507,7 +509,7 @@ fn what_expires_within_a_transaction_is_deleted_on_replicas_within_it() {
         client.ask("SET a 1");
         client.ask("EXEC");
         assert_eq!(replica.up_to("EXEC"), ["SELECT 0", "MULTI", "DEL k", "SET a 1", "EXEC"]);
-    }
+    });
 }
 
 #[test]
