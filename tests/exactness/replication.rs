@@ -497,6 +497,27 @@ fn expired_keys_that_scan_and_randomkey_come_upon_are_deleted_on_replicas_one_by
 }
 
 #[test]
+fn what_takes_the_place_of_an_expired_key_is_sent_to_replicas_behind_its_deletion() {
+    on_both_with_debug(|server| {
+        let mut client = Wire::connect(server);
+        client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+        let mut replica = Replica::new(server);
+        for command in ["RENAME from to", "COPY from to REPLACE", "LMOVE list to LEFT LEFT"] {
+            client.ask("SET from 1");
+            client.ask("RPUSH list a");
+            client.ask("SET to 2 PX 1");
+            client.ask("DEBUG SLEEP 0.005");
+            client.ask(command);
+            client.ask("PUBLISH end 1");
+            let commands = replica.up_to("PUBLISH end 1");
+            let sent = commands.iter().rposition(|sent| sent == "DEL to").expect("the deletion");
+            assert_eq!(commands[sent + 1..], [command, "EXEC", "PUBLISH end 1"], "{commands:?}");
+            client.ask("DEL to");
+        }
+    });
+}
+
+#[test]
 fn what_expires_within_a_transaction_is_deleted_on_replicas_within_it() {
     on_both_with_debug(|server| {
         let mut client = Wire::connect(server);

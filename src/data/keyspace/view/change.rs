@@ -12,11 +12,15 @@ use crate::data::keyspace::notifications::{
 use crate::data::keyspace::store::hash_of;
 
 impl<'k> View<'k> {
-    /// Counts everything that `change` does as one change, as for RENAME.
+    /// Counts everything that `change` does as one change, as for RENAME. A key that it finds expired is a change of its own only if it
+    /// does nothing else: what else it does is sent to replicas.
     pub fn as_one_change<R>(&mut self, change: impl FnOnce(&mut Self) -> R) -> R {
-        let before = self.stats.changes;
+        let (before, expiries) = (self.stats.changes, self.expiries);
         let result = change(self);
-        self.stats.changes = self.stats.changes.min(before + 1);
+        let (changes, expired) = (self.stats.changes - before, self.expiries - expiries);
+        if changes > expired {
+            (self.stats.changes, self.expiries) = (before + 1, expiries);
+        }
         result
     }
 
