@@ -215,6 +215,18 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
 }
 
 impl Part {
+    /// What a server has answered: `gave` is the time to live, if it gave the lock. `work` is how many keys beside locks the client had
+    /// accessed by then.
+    fn new(
+        (client, work): (ClientIdentity, u64),
+        (place, db): (u16, u32),
+        asked: Arc<JournalRef>,
+        gave: Option<Option<i64>>,
+    ) -> Self {
+        let (gave, lives) = (gave.is_some(), gave.flatten());
+        Self { client, place, db, asked, gave, lives, released: None, is_over: false, work }
+    }
+
     fn is_at(&self, place: u16, db: u32) -> bool {
         self.place == place && self.db == db
     }
@@ -230,17 +242,7 @@ impl NotedAnswer {
     /// The part of an attempt with this key and this token.
     fn part(&self, (server, place, db): (u16, u16, u32), key: &[u8], token: &[u8]) -> Part {
         let Self { command, gave, work } = self;
-        Part {
-            client: command.by(server),
-            place,
-            db,
-            asked: command.source(server, key, token),
-            gave: gave.is_some(),
-            lives: gave.flatten(),
-            released: None,
-            is_over: false,
-            work: *work,
-        }
+        Part::new((command.by(server), *work), (place, db), command.source(server, key, token), *gave)
     }
 }
 
@@ -314,17 +316,8 @@ fn with(
 fn asked(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8], gave: Option<Option<i64>>) {
     let Some(actor) = context.actor.filter(|_| is_of_attempt(token)) else { return };
     let LockId { server, db, key } = &*context.lock.id;
-    let part = Part {
-        client: actor.clone(),
-        place: state.place_of(*server),
-        db: *db,
-        asked: context.source.clone(),
-        gave: gave.is_some(),
-        lives: gave.flatten(),
-        released: None,
-        is_over: false,
-        work: context.work_of(actor),
-    };
+    let by = (actor.clone(), context.work_of(actor));
+    let part = Part::new(by, (state.place_of(*server), *db), context.source.clone(), gave);
     let (is_wide, beside) = state.add_part(key, token, part);
     if is_wide {
         context.note_reason(LockReason::Several);
@@ -525,8 +518,7 @@ fn wide_attempt(context: &RuleContext<'_>, state: &mut GlobalRedlockState, token
 /// A client releases the lock on one server, or tries to.
 fn released(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, token: &[u8]) {
     if state.is_only_here(&context.lock.id, token) {
-        state.attempts.remove(&name(&context.lock.id.key, token));
-        return;
+        return state.note_given_back(&context.lock.id.key, token);
     }
     stopped_early(context, state, token);
     worked_with_few(context, state, token);
