@@ -1,5 +1,8 @@
-//! What the journal, the audit and a replica cost a running server: processor time per request, and memory for each tracked
-//! lock.
+//! What the journal, the audit and a replica cost a running server: processor time and time per request, and memory for each
+//! tracked lock.
+//!
+//! The processor time is that of all threads until every request is judged, the time until the last request is answered: the auditor
+//! has a thread of its own.
 //!
 //! `make bench` runs all of it; `ONLY="SETNX"` the loads with that in their title, `ROUNDS=9` more rounds, `-- --quick` fewer
 //! requests. Every round starts each server anew and measures them in turn, so that drift affects all alike; medians are
@@ -17,6 +20,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Instant;
 
 use options::{is_wanted, redouble, rounds, some};
 use support::{Outcome, Process, connect, exchange, free_port, median, redis_benchmark, request};
@@ -107,9 +111,11 @@ const LOADS: &[Load] = &[
 
 fn main() -> Outcome<()> {
     let rounds = rounds(5);
-    println!("{PER_TRIP} requests per trip, {CLIENTS} connections: server CPU µs/request");
+    println!(
+        "{PER_TRIP} requests per trip, {CLIENTS} connections: µs/request of the server's processor time, and until answered"
+    );
     let [neither, journal, audit, declared] = SERVERS.map(|(title, _)| title);
-    println!("    {:50} {neither:>9} {journal:>15} {audit:>15} {declared:>15} {:>8}", "", "at most");
+    println!("    {:50} {neither:>13} {journal:>27} {audit:>27} {declared:>27} {:>8}", "", "at most");
     for load in LOADS.iter().filter(|load| is_wanted(load.title)) {
         let mut seen = [const { Vec::new() }; SERVERS.len()];
         for _ in 0..rounds {
@@ -117,15 +123,12 @@ fn main() -> Outcome<()> {
                 seen.push(Server::start(settings)?.take(load)?);
             }
         }
-        let [plain, journal, audit, declared] = seen.map(median);
-        println!(
-            "    {:50} {plain:9.2} {journal:9.2} {:5.2} {audit:9.2} {:5.2} {declared:9.2} {:5.2} {:8.1}",
-            load.title,
-            journal / plain,
-            audit / plain,
-            declared / plain,
-            load.limit
-        );
+        let [plain, others @ ..] = seen.map(Price::median);
+        print!("    {:50} {:6.2} {:6.2}", load.title, plain.processor, plain.time);
+        for Price { processor, time } in others {
+            print!(" {processor:6.2} {:6.2} {time:6.2} {:6.2}", processor / plain.processor, time / plain.time);
+        }
+        println!(" {:8.1}", load.limit);
     }
     if is_wanted("replica") {
         compare_replica(rounds)?;
@@ -146,7 +149,7 @@ fn compare_replica(rounds: usize) -> Outcome<()> {
         let mut seen = [const { Vec::new() }; 2];
         for _ in 0..rounds {
             for (settings, seen) in [&[][..], &["--replicas", "1"]].into_iter().zip(&mut seen) {
-                seen.push(Server::start(settings)?.take(load)?);
+                seen.push(Server::start(settings)?.take(load)?.processor);
             }
         }
         let [alone, followed] = seen.map(median);
@@ -186,6 +189,21 @@ fn compare_memory() -> Outcome<()> {
     Ok(())
 }
 
+/// Microseconds per request.
+struct Price {
+    processor: f64,
+    /// Until it is answered.
+    time: f64,
+}
+
+impl Price {
+    /// The medians.
+    fn median(of: Vec<Self>) -> Self {
+        let (processor, time) = of.into_iter().map(|price| (price.processor, price.time)).unzip();
+        Self { processor: median(processor), time: median(time) }
+    }
+}
+
 struct Server {
     process: Process,
     port: u16,
@@ -204,23 +222,37 @@ impl Server {
         (1..TRIES).map(|_| start()).find(Outcome::is_ok).unwrap_or_else(start)
     }
 
-    /// Returns the microseconds of processor time per request.
-    fn take(&self, load: &Load) -> Outcome<f64> {
-        let before = match load.sent {
+    fn take(&self, load: &Load) -> Outcome<Price> {
+        let requests = some(load.requests);
+        let (before, began) = match load.sent {
             Sent::Benchmark(filler, command) => {
                 self.benchmark(MANY * 5, filler)?;
-                let before = self.process.processor_seconds()?;
-                self.benchmark(some(load.requests), command)?;
-                before
+                let begun = self.begin()?;
+                self.benchmark(requests, command)?;
+                begun
             }
             Sent::Held(locks, release) => {
                 let mut contenders = Contenders::connect(self.port, locks, release)?;
-                let before = self.process.processor_seconds()?;
-                contenders.run(some(load.requests))?;
-                before
+                let begun = self.begin()?;
+                contenders.run(requests)?;
+                begun
             }
         };
-        Ok((self.process.processor_seconds()? - before) / some(load.requests) as f64 * 1e6)
+        let time = began.elapsed().as_secs_f64();
+        self.catch_up()?;
+        let per_request = |seconds: f64| seconds / requests as f64 * 1e6;
+        Ok(Price { processor: per_request(self.process.processor_seconds()? - before), time: per_request(time) })
+    }
+
+    /// The processor time so far, and the time now.
+    fn begin(&self) -> Outcome<(f64, Instant)> {
+        self.catch_up()?;
+        Ok((self.process.processor_seconds()?, Instant::now()))
+    }
+
+    /// Waits until the auditor, if there is one, has judged everything.
+    fn catch_up(&self) -> Outcome<()> {
+        exchange(&mut connect(self.port)?, &request(&[b"REDOUBLE", b"AUDIT", b"INFO"])).map(drop)
     }
 
     fn benchmark(&self, requests: u64, command: &[&str]) -> Outcome<()> {

@@ -14,7 +14,7 @@ use crate::base::error::CommandError;
 use crate::clients::instance::{Instance, each_request};
 use crate::clients::session::{Flow, Hooks, Session};
 use crate::data::keyspace::View;
-use crate::powers::{ClientRecord, EffectOrder, Ending, EventKind, Hook, Line, Outcome, Stamp, Verdict};
+use crate::powers::{ClientRecord, EffectOrder, Ending, EventKind, Hook, Line, Outcome, Stamp, Urgency, Verdict};
 use crate::protocol::{OwnedWords, Words, parse_integer};
 use crate::spec::{CommandSpec, Group, REDACTED_REPLY, Redaction, Secrets};
 
@@ -67,7 +67,7 @@ impl Engine {
             let kept = self.instance.control.journal.append(&mut trace.staging);
             trace.unwritten = trace.unwritten.or(kept.map(|(index, _)| index));
             if self.instance.audit.is_on() {
-                self.instance.catch_up_audit(kept.is_some_and(|(_, is_pressing)| is_pressing));
+                self.instance.catch_up_audit(kept.map_or(Urgency::None, |(_, urgency)| urgency));
             }
         }
     }
@@ -214,7 +214,7 @@ impl Engine {
             let at = (self.instance.clock.micros(), real_micros());
             journal.note_event(EventKind::Closed, session.client.id(), at, &OwnedWords::default());
             if self.instance.audit.is_on() {
-                self.instance.catch_up_audit(false);
+                self.instance.catch_up_audit(Urgency::None);
             }
         }
     }
@@ -233,7 +233,7 @@ impl Engine {
         let Instance { control, clock, .. } = &*self.instance;
         control.journal.note_node_event(kind, node, (clock.micros(), real_micros()), detail);
         if self.instance.audit.is_on() {
-            self.instance.catch_up_audit(false);
+            self.instance.catch_up_audit(Urgency::None);
         }
     }
 

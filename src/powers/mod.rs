@@ -27,10 +27,10 @@ pub use fault::{Fault, Faults, Precedence, Rule, Verdict, VerdictKind};
 pub use gate::{Gate, Gates, Side};
 pub use journal::{
     Child, Children, ClientRecord, CommandFeed, CommandTrace, EffectOrder, Ending, Entry, Event, EventKind, Follower,
-    Item, Journal, JournalFeed, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, MonitorReader,
+    Item, Journal, JournalFeed, JournalView, LEAST_SIZE, Line, LockedJournal, MONITOR_SCRIPT, MOST_SIZE, MonitorReader,
     MonitoredScripts, Outcome, Query, RanInside, RawRecord, RecordHeader, RecordedLines, ShownLine, Staging, Stamp,
-    StoredRecord, USUAL_SIZE, ValueClass, distance, exported_journal, hashed_value, is_shown_as_it_is, push_line,
-    read_journal, rendered, shared_line, short_line, write_journal, write_monitor_line,
+    StoredRecord, USUAL_SIZE, Urgency, ValueClass, distance, exported_journal, hashed_value, is_shown_as_it_is,
+    push_line, read_journal, rendered, shared_line, short_line, write_journal, write_monitor_line,
 };
 #[cfg(feature = "internals")]
 pub use journal::{MonitorLine, MonitorSource};

@@ -382,6 +382,40 @@ fn findings_stay_when_the_journal_is_much_too_small() {
 }
 
 #[test]
+fn a_question_is_about_all_that_came_before_it_however_far_the_auditor_is_behind() {
+    const BURST: usize = 9_000;
+    let (server, mut driver) = audited();
+    let mut rivals = Rivals::new(address(&server));
+    let mut client = named(address(&server), "client");
+    let mut trips = Vec::new();
+    for lock in 0..BURST {
+        trips.extend(request(&["SET", &format!("lock:{}", lock % 500), "91d05be877c24f13", "NX", "PX", "600000"]));
+    }
+    for round in 1..=4 {
+        client.send(&trips);
+        (0..BURST).for_each(|_| drop(client.expect()));
+        rivals.race(&format!("lock:raced:{round}"));
+        let before = driver.ask("REDOUBLE JOURNAL COUNT").integer();
+        let processed = info(&mut driver)["entries"].integer();
+        assert!(processed >= before, "{processed} of {before}");
+        assert_eq!(count(&mut driver, TWO), round);
+        assert_eq!(locks(&mut driver, &format!("key lock:raced:{round}")).len(), 1);
+        assert_eq!(driver.ask(&format!("REDOUBLE AUDIT AWAIT code two-holders {round}")), Frame::Integer(round));
+    }
+    // What was found is forgotten, also what the auditor had not come to yet.
+    client.send(&trips);
+    (0..BURST).for_each(|_| drop(client.expect()));
+    rivals.race("lock:raced:last");
+    assert_eq!(driver.ask("REDOUBLE AUDIT CLEAR"), Frame::status("OK"));
+    assert_eq!(count(&mut driver, TWO), 0);
+    client.send(&trips);
+    (0..BURST).for_each(|_| drop(client.expect()));
+    rivals.race("lock:raced:off");
+    assert_eq!(driver.ask("REDOUBLE AUDIT OFF"), Frame::status("OK"));
+    assert_eq!(count(&mut driver, TWO), 1);
+}
+
+#[test]
 fn findings_stay_when_the_journal_is_emptied_or_made_smaller() {
     let (server, mut driver) = audited();
     let mut rivals = Rivals::new(address(&server));

@@ -10,7 +10,7 @@ use crate::clients::identification::Identified;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::clients::session::Client;
 use crate::insight::audit::{AuditedServer, Judgement};
-use crate::powers::{Hook, Journal, LEAST_SIZE};
+use crate::powers::{Hook, Journal, LEAST_SIZE, Urgency};
 
 /// The channel of new findings.
 pub const FINDINGS_CHANNEL: &[u8] = b"__redouble__:findings";
@@ -105,13 +105,10 @@ impl Instance {
         self.audit.join(self.number, audited);
     }
 
-    /// Lets the audit read new entries of the journal, and publishes new findings. With `is_pressing`, old entries are
-    /// about to fall out and are read first.
+    /// Lets the audit read new entries of the journal, and publishes new findings.
     #[cold]
-    pub fn catch_up_audit(&self, is_pressing: bool) {
-        if is_pressing {
-            self.audit.commit_due();
-        }
+    pub fn catch_up_audit(&self, urgency: Urgency) {
+        self.audit.commit_due(urgency);
         self.publish_findings(true);
     }
 

@@ -15,7 +15,9 @@ use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
-use crate::insight::audit::{Allowance, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity};
+use crate::insight::audit::{
+    Allowance, AuditStatus, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity,
+};
 use crate::protocol::Reply;
 use crate::spec::Args;
 
@@ -83,8 +85,12 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.audit.turn_off();
-    Ok(Reply::OK)
+    let audit = Arc::clone(&call.server.audit);
+    beside_others(call, audit.is_behind(), audit, |audit| {
+        audit.catch_up();
+        audit.turn_off();
+        Reply::OK
+    })
 }
 
 /// The audit, if it can have found anything: that a test finds nothing must not come from its never having been on.
@@ -96,7 +102,11 @@ pub(super) fn opened<'c>(call: &'c Call<'_>) -> Result<&'c Arc<LiveAudit>, Comma
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let figures = call.server.audit.status();
+    let audit = Arc::clone(&call.server.audit);
+    beside_others(call, audit.is_behind(), audit, |audit| settings_and_counts(audit.status()))
+}
+
+fn settings_and_counts(figures: AuditStatus) -> Reply<'static> {
     let globs = |globs: &[Vec<u8>]| Reply::Array(globs.iter().map(|glob| text(glob.as_slice())).collect());
     let allowances = figures.scope.allowed.iter().map(|allowance| {
         Reply::Map(vec![
@@ -105,7 +115,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             (text("reason"), text(allowance.reason.as_str())),
         ])
     });
-    Ok(Reply::Map(vec![
+    Reply::Map(vec![
         (text("state"), text(if figures.is_on { "on" } else { "off" })),
         (text("findings"), count(figures.findings as u64)),
         (text("allowed"), count(figures.allowed as u64)),
@@ -119,7 +129,7 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         (text("not-locks"), globs(&figures.scope.not_locks)),
         (text("resources"), globs(&figures.scope.resources)),
         (text("allowances"), Reply::Array(allowances.collect())),
-    ]))
+    ])
 }
 
 /// Takes the next part of a query, if there is one.
@@ -208,28 +218,29 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     })
 }
 
-/// Answers a question about the audit. One about the end goes through all locks: if they are many, that is done beside the
-/// other clients.
+/// Answers a question about the audit. One about the end goes through all locks.
 fn answer(
     call: &mut Call<'_>,
     extent: Extent,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     let audit = Arc::clone(opened(call)?);
-    match extent {
-        Extent::SoFar => Ok(find(&audit)),
-        Extent::Final | Extent::Run => beside_others(call, audit, find),
-    }
+    let is_long = match extent {
+        Extent::SoFar => audit.is_behind(),
+        Extent::Final | Extent::Run => audit.is_large(),
+    };
+    beside_others(call, is_long, audit, find)
 }
 
-/// Answers a question about all locks. If they are many, other clients do not wait meanwhile.
+/// Answers a question. If that takes long, other clients do not wait meanwhile.
 pub(super) fn beside_others(
     call: &mut Call<'_>,
+    is_long: bool,
     audit: Arc<LiveAudit>,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     const FAILED: CommandError = CommandError::fixed("ERR the auditor could not answer; the log may say why");
-    if !audit.is_large() {
+    if !is_long {
         return Ok(find(&audit));
     }
     let answer = in_background("redouble-audit", move || find(&audit));
@@ -252,8 +263,16 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let wanted = number(args, "the count", 1)?;
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
-    let event = so_many_found(Arc::clone(opened(call)?), query, (wanted, timeout), Clock::sleep(timeout));
-    let event = async move { event.await.map_or_else(Reply::Error, count) };
+    let audit = Arc::clone(opened(call)?);
+    let event = so_many_found(Arc::clone(&audit), query, (wanted, timeout), Clock::sleep(timeout));
+    let event = async move {
+        if audit.is_behind()
+            && let Ok(caught_up) = in_background("redouble-audit", move || audit.catch_up())
+        {
+            caught_up.await;
+        }
+        event.await.map_or_else(Reply::Error, count)
+    };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
@@ -329,8 +348,12 @@ fn allow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    opened(call)?.clear();
-    Ok(Reply::OK)
+    let audit = Arc::clone(opened(call)?);
+    beside_others(call, audit.is_behind(), audit, |audit| {
+        audit.catch_up();
+        audit.clear();
+        Reply::OK
+    })
 }
 
 /// A finding as LIST gives it.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::allowance::Allowance;
 use super::auditor::Auditor;
+use super::auditor_thread::AuditorThread;
 use super::carried_holds::CarriedHolds;
 use super::finding::Finding;
 use super::finding_collector::{FindingCollector, MAX_FINDINGS, key_of};
@@ -17,7 +18,7 @@ use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
 use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
-use crate::powers::Follower;
+use crate::powers::{Follower, Urgency};
 use crate::spec::Table;
 
 /// How many spaces that were dropped are told apart.
@@ -27,12 +28,12 @@ pub const MAX_ALLOWED: usize = 1000;
 
 /// The audit of one server, or of several together.
 pub struct LiveAudit {
-    is_on: AtomicBool,
+    is_on: Arc<AtomicBool>,
     /// The servers to whose findings a client subscribes, a bit for each.
     subscribed: AtomicU64,
     commands: Table,
     initial: InitialSettings,
-    state: Arc<Mutex<LiveState>>,
+    thread: AuditorThread,
     /// The memory of all audits of the process.
     memory: Arc<Budget<LiveState>>,
     /// Held while what would be found at the end is looked for: that takes long with many locks, and memory.
@@ -92,14 +93,15 @@ impl LiveAudit {
 
     fn begin(commands: Table, initial: InitialSettings, memory: Arc<Budget<LiveState>>) -> Self {
         let state = Arc::new(Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone())));
+        let is_on = Arc::new(AtomicBool::new(initial.is_on));
         let share = memory.join(&state);
         state.lock_ignoring_poison().share = Some(share);
         Self {
-            is_on: AtomicBool::new(initial.is_on),
+            thread: AuditorThread::new(state, Arc::clone(&is_on)),
+            is_on,
             subscribed: AtomicU64::new(0),
             commands,
             initial,
-            state,
             memory,
             finishing: Mutex::new(()),
         }
@@ -157,10 +159,17 @@ impl LiveAudit {
 
     // ---- the journals
 
-    /// Commits the records that would fall out of a journal soon.
-    pub fn commit_due(&self) {
-        if self.is_on() {
+    /// Commits the records that are due, beside the servers. If it is urgent, because some would fall out of a journal soon, waits
+    /// for a portion of them.
+    pub fn commit_due(&self, urgency: Urgency) {
+        if urgency == Urgency::None || !self.is_on() {
+            return;
+        }
+        // Subscribers are told at once.
+        if self.subscribed.load(Ordering::Relaxed) != 0 || !self.thread.go_on() {
             self.state().commit(false);
+        } else if urgency == Urgency::Now {
+            self.thread.await_portion();
         }
     }
 
@@ -321,11 +330,21 @@ impl LiveAudit {
         auditor
     }
 
-    /// Whether a question about all locks takes so long that other clients should not wait for its answer.
+    /// Whether so many records are to be processed before a question can be answered that other clients should not wait for that.
+    pub fn is_behind(&self) -> bool {
+        self.thread.is_busy()
+    }
+
+    /// The same for a question about all locks.
     pub fn is_large(&self) -> bool {
         /// A lock takes some microseconds.
         const LARGE: usize = 500;
-        self.state().committed.tracked_keys() >= LARGE
+        self.is_behind() || self.state().committed.tracked_keys() >= LARGE
+    }
+
+    /// Processes the records so far.
+    pub fn catch_up(&self) {
+        self.up_to_date(|_| ());
     }
 
     /// The result from the start on, also from before resets, as if the journals ended here.
@@ -356,13 +375,12 @@ impl LiveAudit {
 
     /// All locks that clients hold or wait for.
     pub fn locks(&self) -> Vec<KnownLock> {
-        let (mut auditor, now): (Auditor, Vec<_>) = {
-            let mut state = self.state();
-            let auditor = state.up_to_date(self.is_on()).clone();
-            let running = state.running();
-            (auditor, running.into_iter().map(|(at, server)| (state.servers[at].server, server.now())).collect())
+        let mut auditor = self.up_to_date(Auditor::clone).active();
+        let now: Vec<_> = {
+            let state = self.state();
+            let running = state.running().into_iter();
+            running.map(|(at, server)| (state.servers[at].server, server.now())).collect()
         };
-        auditor = auditor.active();
         let now = |server| now.iter().find(|(number, _)| *number == server).map_or((0, 0), |(_, now)| *now);
         auditor.active_locks(now).iter().map(KnownLock::new).collect()
     }
@@ -373,16 +391,18 @@ impl LiveAudit {
     }
 
     pub fn status(&self) -> AuditStatus {
-        let mut state = self.state();
-        let is_on = self.is_on();
-        let auditor = state.up_to_date(is_on);
-        let findings = auditor.findings();
+        let allowed = |findings: &[Arc<Finding>]| findings.iter().filter(|finding| finding.allowed.is_some()).count();
+        let (findings, allowed, unlisted, records) = self.up_to_date(|auditor| {
+            let findings = auditor.findings();
+            (findings.len(), allowed(findings), auditor.unlisted(), auditor.lines)
+        });
+        let state = self.state();
         AuditStatus {
-            is_on,
-            findings: findings.len(),
-            allowed: findings.iter().filter(|finding| finding.allowed.is_some()).count(),
-            unlisted: auditor.unlisted(),
-            records: auditor.lines,
+            is_on: self.is_on(),
+            findings,
+            allowed,
+            unlisted,
+            records,
             scope: Arc::clone(&state.scope),
             missed: state.missed,
             forgotten: state.forgotten,
@@ -395,8 +415,18 @@ impl LiveAudit {
         self.state().running().iter().map(|(_, server)| server.journal().follower()).collect()
     }
 
+    /// Looks at an auditor that has processed the records so far. The state is locked for a portion of them at a time.
     fn up_to_date<R>(&self, look: impl FnOnce(&Auditor) -> R) -> R {
-        look(self.state().up_to_date(self.is_on()))
+        let asked = self.state().written();
+        loop {
+            let mut state = self.state();
+            if self.is_on() && state.has_committed(&asked) {
+                return look(&state.committed);
+            }
+            if !self.is_on() || !state.commit_portion(false) {
+                return look(state.up_to_date(self.is_on()));
+            }
+        }
     }
 
     // ---- subscribers
@@ -430,7 +460,7 @@ impl LiveAudit {
     }
 
     fn state(&self) -> MutexGuard<'_, LiveState> {
-        self.state.lock_ignoring_poison()
+        self.thread.state()
     }
 }
 

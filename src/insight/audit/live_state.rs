@@ -16,18 +16,20 @@ use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock_table::FETCHED;
 use super::marks::MAX_TEXTS;
-use super::record_merge::{MergedRecords, ServerRecords};
+use super::record_merge::{MergedRecords, ReadRecords, ServerRecords};
 use super::scope::Scope;
 use crate::base::budget::{Forgetful, Share};
-use crate::powers::{Journal, LockedJournal, RawRecord, RecordHeader};
+use crate::powers::{Journal, JournalView, LockedJournal, RawRecord, RecordHeader};
 use crate::spec::Table;
 
 /// How many records of a server are left uncommitted, because others can come late that belong in front of them.
 pub const BACKLOG: usize = 1024;
 /// How many at most, while one is missing: the thread that writes it may have been stopped.
 pub const MAX_BACKLOG: usize = 32 * BACKLOG;
-/// How many records of a server are read at once.
-const PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
+/// How many records of a server are read at once, for some milliseconds' work.
+const PORTION: usize = 4 * BACKLOG;
+/// And while one is missing.
+const LARGEST_PORTION: usize = MAX_BACKLOG + 2 * BACKLOG;
 /// How many records must be new before the look-ahead begins anew without being asked.
 const PATIENCE: u64 = 256;
 
@@ -129,6 +131,8 @@ struct BacklogLimits {
     usual: usize,
     /// While one is missing.
     most: usize,
+    /// Whether no more records could be read at once.
+    is_largest: bool,
 }
 
 /// An auditor that has processed all records.
@@ -178,43 +182,81 @@ impl LiveState {
         servers.filter_map(|(at, server)| Some((at, server.audited.upgrade()?))).collect()
     }
 
+    /// How many records the journal of each server has had.
+    pub fn written(&self) -> Vec<u64> {
+        let written = |server: &ServerProgress| Some(server.audited.upgrade()?.journal().lock().written());
+        self.servers.iter().map(|server| written(server).unwrap_or(0)).collect()
+    }
+
+    /// Whether so many records of each server are committed, and their places are decided.
+    pub fn has_committed(&self, records: &[u64]) -> bool {
+        let mut servers = self.servers.iter().zip(records);
+        servers.all(|(server, records)| server.next >= *records) && !self.committed.has_waiting_lines()
+    }
+
     /// Commits all records, or else, if it is time, all but the newest.
     pub fn commit(&mut self, all: bool) {
+        while self.commit_portion(all) {}
+    }
+
+    /// Commits some of them. Returns whether there are more.
+    pub fn commit_portion(&mut self, all: bool) -> bool {
+        [PORTION, LARGEST_PORTION, usize::MAX].into_iter().find_map(|portion| self.commit_at_most(portion, all))
+            == Some(true)
+    }
+
+    /// As [`commit_portion`](Self::commit_portion), with so many records. `None` if nothing can be committed before more of them are
+    /// read: one may be missing, and only those that come later show that it does not come any more.
+    fn commit_at_most(&mut self, portion: usize, all: bool) -> Option<bool> {
         let servers = self.running();
-        let mut held = hold(&servers);
-        if !all && !held.iter().any(|(_, held)| held.is_overtaking()) {
-            return;
+        let views: Vec<(usize, JournalView)> = {
+            // All at the same moment. The journals go on meanwhile.
+            let held = hold(&servers);
+            held.iter().map(|(at, held)| (*at, held.view(self.servers[*at].next, portion))).collect()
+        };
+        if !all && !views.iter().any(|(_, view)| view.is_due) {
+            return Some(false);
         }
-        if !std::mem::take(&mut self.is_asked) {
+        if !self.is_asked {
             self.lookahead = None;
         }
-        self.find_gaps(&held);
-        let limits = |held: &LockedJournal<'_>| {
-            let room = if all { 0 } else { usize::try_from(held.records_per_eighth()).unwrap_or(usize::MAX) };
-            BacklogLimits { usual: BACKLOG.min(room), most: MAX_BACKLOG.min(room) }
-        };
-        let limits: Vec<BacklogLimits> = held.iter().map(|(_, held)| limits(held)).collect();
-        let left = loop {
-            let mut records =
-                MergedRecords::new(&held, PORTION, |at, held| self.servers[at].uncommitted(held, PORTION));
-            self.commit_records(&mut records, &limits);
-            let mut is_done = true;
-            for ((at, held), list) in held.iter().zip(&records.lists) {
-                let server = &mut self.servers[*at];
-                server.seen = if list.is_cut { list.end } else { held.written() };
-                server.next = list.first_left().unwrap_or(server.seen);
-                is_done &= !list.is_cut;
-            }
-            if is_done {
-                break records.lists.iter().map(|list| list.records.len() as u64).collect::<Vec<_>>();
+        self.find_gaps(views.iter().map(|(at, view)| (*at, view.oldest, view.written)));
+        let limits = |view: &JournalView| {
+            let room = if all { 0 } else { usize::try_from(view.records_per_eighth).unwrap_or(usize::MAX) };
+            BacklogLimits {
+                usual: BACKLOG.min(room),
+                most: MAX_BACKLOG.min(room),
+                is_largest: portion >= LARGEST_PORTION,
             }
         };
-        held.iter_mut().zip(left).for_each(|((_, held), left)| held.leave_unseen(left));
-        if all {
-            self.committed.settle(i64::MAX);
+        let limits: Vec<BacklogLimits> = views.iter().map(|(_, view)| limits(view)).collect();
+        let read = views.iter().map(|(at, view)| ReadRecords {
+            at: *at,
+            records: self.servers[*at].uncommitted(view.raw_records_from(self.servers[*at].next), portion),
+            end: view.end,
+            written: view.written,
+        });
+        let mut records = MergedRecords::new(read, portion);
+        let before = records.count();
+        self.commit_records(&mut records, &limits);
+        let is_cut = records.lists.iter().any(|list| list.is_cut);
+        if is_cut && records.count() == before {
+            return None;
         }
-        drop(held);
+        for ((_, audited), list) in servers.iter().zip(&records.lists) {
+            let server = &mut self.servers[list.at];
+            server.seen = list.end;
+            server.next = list.first_left().unwrap_or(server.seen);
+            audited.journal().lock().note_seen(server.seen, list.records.len() as u64);
+        }
+        if !is_cut {
+            self.is_asked = false;
+            if all {
+                self.committed.settle(i64::MAX);
+            }
+        }
         self.keep_to_budget();
+        Some(is_cut)
     }
 
     /// Counts what is known. Where all audits together know too much, the one that knows most forgets it.
@@ -249,7 +291,7 @@ impl LiveState {
             let lists = || records.lists.iter().zip(limits.iter().zip(&before));
             // A record belongs in front of some that are committed.
             let is_late = lists().any(|(list, (_, before))| list.next_seq().is_some_and(|seq| seq <= *before));
-            let is_full = lists().any(|(list, (limits, _))| list.is_cut || list.records.len() > limits.most);
+            let is_full = lists().any(|(list, (limits, _))| list.is_full(limits));
             let is_due = lists().any(|(list, (limits, _))| list.records.len() > limits.usual);
             let is_wanting = lists().any(|(list, _)| list.is_cut && list.records.len() <= BACKLOG);
             let Some(next) = records.peek() else { return };
@@ -275,7 +317,7 @@ impl LiveState {
                 self.committed.fetch_ahead(server.server, coming.filter_map(RawRecord::header));
             }
             let is_wanting = list.is_cut && left <= BACKLOG;
-            let is_full = list.is_cut || left > limits.most;
+            let is_full = list.is_full(limits);
             let is_missing = server.is_contiguous && next.seq > server.seq + 1;
             if next.seq > before && (is_wanting || !is_full && (is_missing || left <= limits.usual)) {
                 return;
@@ -287,10 +329,10 @@ impl LiveState {
     }
 
     /// Where records fell out or were not kept, forgets who holds what.
-    fn find_gaps(&mut self, held: &[(usize, LockedJournal<'_>)]) {
-        for (at, held) in held {
-            let server = &mut self.servers[*at];
-            let oldest = held.oldest();
+    /// `journals` says of each server, by its place, the index of the oldest record, and how many there ever were.
+    fn find_gaps(&mut self, journals: impl Iterator<Item = (usize, u64, u64)>) {
+        for (at, oldest, written) in journals {
+            let server = &mut self.servers[at];
             if server.next < oldest {
                 if !server.is_new {
                     self.missed += oldest - server.next.max(server.seen.min(oldest));
@@ -299,7 +341,7 @@ impl LiveState {
                 (server.next, server.is_contiguous) = (oldest, false);
             }
             server.is_new = false;
-            if server.has_gap && held.written() > server.seen {
+            if server.has_gap && written > server.seen {
                 server.has_gap = false;
                 self.committed.note_gap(server.server);
                 self.lookahead = None;
@@ -317,18 +359,20 @@ impl LiveState {
         self.is_asked = true;
         let servers = self.running();
         let held = hold(&servers);
-        self.find_gaps(&held);
+        self.find_gaps(held.iter().map(|(at, held)| (*at, held.oldest(), held.written())));
         let continues = self.lookahead.as_ref().is_some_and(|lookahead| lookahead.continues(&held));
         let mut lookahead = match self.lookahead.take().filter(|_| continues) {
             Some(lookahead) => lookahead,
             None => Lookahead { auditor: self.committed.clone(), settled: None, cursors: Vec::new(), real: i64::MIN },
         };
-        let mut records = match continues {
-            true => MergedRecords::new(&held, PORTION, |at, held| {
-                held.raw_records_from(lookahead.cursors[at].written).collect()
-            }),
-            false => MergedRecords::new(&held, PORTION, |at, held| self.servers[at].uncommitted(held, usize::MAX)),
-        };
+        let read = held.iter().map(|(at, held)| {
+            let records = match continues {
+                true => held.raw_records_from(lookahead.cursors[*at].written).collect(),
+                false => self.servers[*at].uncommitted(held.raw_records_from(self.servers[*at].next), usize::MAX),
+            };
+            ReadRecords { at: *at, records, end: held.written(), written: held.written() }
+        });
+        let mut records = MergedRecords::new(read, usize::MAX);
         lookahead.cursors.resize(self.servers.len(), Cursor { written: 0, revised: 0, seq: 0 });
         if !continues {
             for (cursor, server) in lookahead.cursors.iter_mut().zip(&self.servers) {
@@ -367,6 +411,13 @@ impl LiveState {
     }
 }
 
+impl ServerRecords<'_> {
+    /// Whether so many records are there that nothing is to be waited for.
+    fn is_full(&self, limits: &BacklogLimits) -> bool {
+        self.is_cut && limits.is_largest || self.records.len() > limits.most
+    }
+}
+
 impl Forgetful for LiveState {
     /// Forgets who holds what, as where records are missing. The findings stay.
     fn forget(&mut self) -> bool {
@@ -386,13 +437,12 @@ impl ServerProgress {
         Self { server, audited, next: 0, seen: 0, seq: 0, is_contiguous: false, is_new: true, has_gap: false }
     }
 
-    /// The records that are not committed, at most so many.
-    fn uncommitted<'h>(&self, held: &'h LockedJournal<'_>, most: usize) -> Vec<RawRecord<'h>> {
+    /// Those of these records that are not committed, at most so many.
+    fn uncommitted<'h>(&self, records: impl Iterator<Item = RawRecord<'h>>, most: usize) -> Vec<RawRecord<'h>> {
         let is_committed = |unread: &RawRecord<'_>| unread.index < self.seen && unread.seq <= self.seq;
-        let written = usize::try_from(held.written().saturating_sub(self.next)).unwrap_or(usize::MAX);
-        let mut records = Vec::with_capacity(written.min(most));
-        records.extend(held.raw_records_from(self.next).filter(|unread| !is_committed(unread)).take(most));
-        records
+        let mut uncommitted = Vec::with_capacity(most.min(PORTION));
+        uncommitted.extend(records.filter(|unread| !is_committed(unread)).take(most));
+        uncommitted
     }
 
     /// Whether a record is missing in front of the next one.

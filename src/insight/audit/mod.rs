@@ -23,6 +23,7 @@ mod apply_effect;
 mod audit_failure;
 mod audit_state;
 mod auditor;
+mod auditor_thread;
 mod carried_holds;
 mod claims;
 mod client_identity;
@@ -117,7 +118,7 @@ pub use journals::{audit, audit_fronts, auditor};
 pub use judgement::Judgement;
 pub(crate) use key_family::key_glob;
 pub use known_lock::{EndedHold, KnownLock, LockHolder, LockWaiter};
-pub use live_audit::LiveAudit;
+pub use live_audit::{AuditStatus, LiveAudit};
 pub use live_state::{AuditConclusion, AuditedServer};
 #[cfg(feature = "internals")]
 pub use lock::{Hold, Lock, PastHold, Waiter};

@@ -1,13 +1,24 @@
 //! The records of several journals: those of one server in the order of their numbers, and all in that of real time.
 
-use crate::powers::{LockedJournal, RawRecord};
+use crate::powers::RawRecord;
 
 /// The records of some servers.
 pub struct MergedRecords<'h> {
     pub lists: Vec<ServerRecords<'h>>,
 }
 
-/// The records of one server.
+/// Records that were read of one server.
+pub struct ReadRecords<'h> {
+    /// The server's place in the list of servers.
+    pub at: usize,
+    pub records: Vec<RawRecord<'h>>,
+    /// The index behind those that could be read.
+    pub end: u64,
+    /// How many the journal has ever had.
+    pub written: u64,
+}
+
+/// The records of one server, in order.
 pub struct ServerRecords<'h> {
     /// The server's place in the list of servers.
     pub at: usize,
@@ -19,22 +30,22 @@ pub struct ServerRecords<'h> {
 }
 
 impl<'h> MergedRecords<'h> {
-    /// `records` reads those of a server, at most `portion`.
-    pub fn new(
-        held: &'h [(usize, LockedJournal<'_>)],
-        portion: usize,
-        records: impl Fn(usize, &'h LockedJournal<'_>) -> Vec<RawRecord<'h>>,
-    ) -> Self {
-        let list = |(at, held): &'h (usize, LockedJournal<'_>)| {
-            let mut records = records(*at, held);
-            let end = records.last().map_or(held.written(), |unread| unread.index + 1);
+    /// `portion` is the most records that were read of a server.
+    pub fn new(servers: impl Iterator<Item = ReadRecords<'h>>, portion: usize) -> Self {
+        let list = |ReadRecords { at, mut records, end, written }: ReadRecords<'h>| {
+            let is_full = records.len() >= portion;
+            let end = records.last().filter(|_| is_full).map_or(end, |unread| unread.index + 1);
             if !records.is_sorted_by_key(|unread| unread.seq) {
                 records.sort_by_key(|unread| unread.seq);
             }
-            let is_cut = end < held.written() && records.len() >= portion;
-            ServerRecords { at: *at, is_cut, end, records: records.into_iter() }
+            ServerRecords { at, is_cut: end < written, end, records: records.into_iter() }
         };
-        Self { lists: held.iter().map(list).collect() }
+        Self { lists: servers.map(list).collect() }
+    }
+
+    /// How many are left.
+    pub fn count(&self) -> usize {
+        self.lists.iter().map(|list| list.records.len()).sum()
     }
 
     /// The server whose record is next.

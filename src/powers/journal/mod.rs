@@ -41,7 +41,7 @@ pub use query::Query;
 use record::Record;
 pub use record::{Children, Line, RanInside, RecordHeader};
 pub use render::rendered;
-pub use ring::{ClientRecord, RawRecord, StoredRecord};
+pub use ring::{ClientRecord, JournalView, RawRecord, StoredRecord, Urgency};
 
 /// The default size, in bytes.
 pub const USUAL_SIZE: usize = 64 << 20;
@@ -184,19 +184,19 @@ impl Journal {
     }
 
     /// Moves staged records into the journal, or drops them if it is off by now. Returns the index of the first, and whether
-    /// the auditor must read soon, before records are dropped that it has not read.
-    pub fn append(&self, staging: &mut Staging) -> Option<(u64, bool)> {
+    /// when the auditor is to read on.
+    pub fn append(&self, staging: &mut Staging) -> Option<(u64, Urgency)> {
         let mut ring = self.ring();
         let index = self.is_on().then(|| ring.append(&staging.bytes, staging.count));
         if let (Some(feed), Some(index)) = (self.feed.get(), index) {
             ring.from(index).for_each(|stored| feed.add(|| stored.item()));
         }
-        let is_overtaking = ring.is_overtaking();
+        let urgency = ring.urgency();
         if !ring.watchers.is_empty() {
             wake(ring);
         }
         staging.empty();
-        Some((index?, is_overtaking))
+        Some((index?, urgency))
     }
 
     /// Records an event, unless the journal is off. `client` is 0 if the event is about none.
@@ -380,20 +380,14 @@ impl LockedJournal<'_> {
         self.ring.revisions
     }
 
-    /// How many records of average length fit into an eighth of the journal.
-    pub fn records_per_eighth(&self) -> u64 {
-        let records = self.ring.written - self.ring.oldest();
-        records.saturating_mul(self.ring.room() as u64 / 8) / self.ring.used().max(1) as u64
+    /// The records from this index on as they are now, at least `most` of them if there are as many.
+    pub fn view(&self, index: u64, most: usize) -> JournalView {
+        self.ring.view(index, most)
     }
 
-    /// Whether so much was recorded since [`leave_unseen`](Self::leave_unseen) that unread records will be dropped soon.
-    pub fn is_overtaking(&self) -> bool {
-        self.ring.is_overtaking()
-    }
-
-    /// The auditor has read all but the last `records`.
-    pub fn leave_unseen(&mut self, records: u64) {
-        self.ring.leave_unseen(records);
+    /// The auditor has read all but `left` of the records up to this index.
+    pub fn note_seen(&mut self, end: u64, left: u64) {
+        self.ring.note_seen(end, left);
     }
 }
 

@@ -21,7 +21,7 @@ const LEAST_CHUNK: usize = 4096;
 const FIRST_CHUNK: usize = 16 * 1024;
 /// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
-/// The most records that the auditor leaves unread, if there is room for them.
+/// How many records the auditor leaves unread before it is to read on, if there is room for them.
 const MOST_UNSEEN: u64 = 3072;
 /// How many clients are kept before those without records are dropped.
 const FEW_CLIENTS: usize = 1024;
@@ -31,7 +31,7 @@ const FEW_CLIENTS: usize = 1024;
 pub(super) struct Ring {
     /// The most bytes; 0 if the journal was never on.
     most: usize,
-    older: VecDeque<Chunk>,
+    older: VecDeque<Arc<Chunk>>,
     current: Chunk,
     /// The capacity of the older chunks, in bytes.
     older_capacity: usize,
@@ -47,9 +47,10 @@ pub(super) struct Ring {
     pub events: u64,
     /// How often written records were changed.
     pub revisions: u64,
-    /// How many records and bytes the auditor has not read.
-    unseen: (u64, usize),
-    clients: BTreeMap<u64, KnownClient>,
+    /// How many records the auditor has not read, and up to which byte of all that were ever written it has.
+    unseen: u64,
+    seen_bytes: u64,
+    clients: Clients,
     /// At how many clients those without records are dropped next.
     most_clients: usize,
     /// How many followers there ever were.
@@ -58,17 +59,49 @@ pub(super) struct Ring {
     pub watchers: Vec<(u64, Waker)>,
 }
 
-#[derive(Default)]
+/// Clients by number. Views share them, and each of them.
+type Clients = Arc<BTreeMap<u64, Arc<KnownClient>>>;
+
+#[derive(Clone, Default)]
 struct Chunk {
     bytes: Vec<u8>,
     /// The index of its first record.
     first: u64,
+    /// How many bytes were written before it.
+    bytes_before: u64,
     count: u64,
     /// How many of its records are events.
     events: u64,
 }
 
+/// Some records as they were at one moment, while the ring goes on.
+pub struct JournalView {
+    chunks: Vec<Arc<Chunk>>,
+    clients: Clients,
+    /// The index of the oldest record in the ring.
+    pub oldest: u64,
+    /// The number of records ever written.
+    pub written: u64,
+    /// The index behind the last record of the view.
+    pub end: u64,
+    /// How many records of average length fit into an eighth of the journal.
+    pub records_per_eighth: u64,
+    /// Whether the auditor is to read on.
+    pub is_due: bool,
+}
+
+/// When the auditor is to read on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// It has read nearly everything.
+    None,
+    Soon,
+    /// Records that it has not read will be dropped soon.
+    Now,
+}
+
 /// A client, as records show it.
+#[derive(Clone)]
 struct KnownClient {
     address: String,
     /// Its names, each with the index of the first record that it holds for.
@@ -145,7 +178,43 @@ pub struct RawRecord<'a> {
     /// The real time of its effect.
     pub real: i64,
     bytes: &'a [u8],
-    ring: &'a Ring,
+    clients: &'a BTreeMap<u64, Arc<KnownClient>>,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.first + self.count
+    }
+
+    /// How many bytes were written up to its end.
+    fn bytes_to_end(&self) -> u64 {
+        self.bytes_before + self.bytes.len() as u64
+    }
+
+    /// Its records from this index on, oldest first, not decoded.
+    fn raw_records_from<'a>(
+        &'a self,
+        index: u64,
+        clients: &'a BTreeMap<u64, Arc<KnownClient>>,
+    ) -> impl Iterator<Item = RawRecord<'a>> {
+        let (mut rest, mut next) = (self.bytes.as_slice(), self.first);
+        std::iter::from_fn(move || {
+            let (size, seq, real) = Record::measure(rest)?;
+            let (bytes, others) = rest.split_at_checked(size)?;
+            rest = others;
+            next += 1;
+            Some(RawRecord { index: next - 1, seq, real, bytes, clients })
+        })
+        .skip_while(move |raw| raw.index < index)
+    }
+}
+
+impl JournalView {
+    /// The records from this index on, oldest first, not yet decoded.
+    pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
+        let chunks = self.chunks.iter().filter(move |chunk| chunk.end() > index);
+        chunks.flat_map(move |chunk| chunk.raw_records_from(index, &self.clients))
+    }
 }
 
 impl<'a> RawRecord<'a> {
@@ -157,14 +226,14 @@ impl<'a> RawRecord<'a> {
     /// The name and the process of its client at the time of the record; `None` if the client is connected to a node of a
     /// deployment.
     pub fn labels_without_node(&self, header: &RecordHeader<'_>) -> Option<(&'a [u8], Option<&'a Arc<Process>>)> {
-        let client = self.ring.clients.get(&header.client);
+        let client = self.clients.get(&header.client).map(|client| &**client);
         let has_node = client.is_some_and(|client| !client.nodes.is_empty());
         (!has_node).then(|| labels_at(client, self.index))
     }
 
     pub fn read(&self) -> Option<StoredRecord<'a>> {
         let (record, _) = Record::read(self.bytes)?;
-        let client = self.ring.clients.get(&record.client);
+        let client = self.clients.get(&record.client).map(|client| &**client);
         Some(StoredRecord { index: self.index, record, client })
     }
 }
@@ -197,10 +266,6 @@ impl Ring {
         (self.room / CHUNKS).clamp(LEAST_CHUNK, LARGEST_CHUNK)
     }
 
-    pub fn room(&self) -> usize {
-        self.room
-    }
-
     /// Tells the memory of all journals what this one takes.
     fn count(&self) {
         if let Some(share) = &self.share {
@@ -220,15 +285,16 @@ impl Ring {
     pub fn clear(&mut self) {
         self.older.clear();
         self.older_capacity = 0;
-        self.current = Chunk { first: self.written, ..Chunk::default() };
-        self.clients.clear();
-        (self.forgotten, self.events, self.unseen) = (0, 0, (0, 0));
+        let bytes_before = self.current.bytes_to_end();
+        self.current = Chunk { first: self.written, bytes_before, ..Chunk::default() };
+        self.clients = Clients::default();
+        (self.forgotten, self.events, self.unseen, self.seen_bytes) = (0, 0, 0, bytes_before);
         self.count();
     }
 
     /// The index of the oldest record.
     pub fn oldest(&self) -> u64 {
-        self.older.front().unwrap_or(&self.current).first
+        self.older.front().map_or(&self.current, |chunk| &**chunk).first
     }
 
     /// Appends encoded records; returns the index of the first.
@@ -240,19 +306,47 @@ impl Ring {
         self.current.count += count;
         let index = self.written;
         self.written += count;
-        self.unseen.0 += count;
-        self.unseen.1 += records.len();
+        self.unseen += count;
         index
     }
 
-    /// Whether the auditor must read now, before unread records are dropped.
-    pub fn is_overtaking(&self) -> bool {
-        self.unseen.0 > MOST_UNSEEN || self.unseen.1 > self.room / 4
+    /// When the auditor is to read on.
+    pub fn urgency(&self) -> Urgency {
+        let unseen = self.current.bytes_to_end() - self.seen_bytes;
+        let is_more_than = |part: usize| unseen > part as u64;
+        match () {
+            () if is_more_than(self.room / 4) => Urgency::Now,
+            () if self.unseen > MOST_UNSEEN || is_more_than(self.room / 8) => Urgency::Soon,
+            () => Urgency::None,
+        }
     }
 
-    /// The auditor has read all but the last `records`. Their length does not count: they are few, or were left on purpose.
-    pub fn leave_unseen(&mut self, records: u64) {
-        self.unseen = (records.min(MOST_UNSEEN / 2), 0);
+    /// The records from this index on, at least `most` of them if there are as many.
+    pub fn view(&self, index: u64, most: usize) -> JournalView {
+        let end_wanted = index.max(self.oldest()).saturating_add(most as u64);
+        let chunks = self.older.iter().filter(|chunk| chunk.end() > index && chunk.first < end_wanted);
+        let mut chunks: Vec<_> = chunks.map(Arc::clone).collect();
+        if self.current.first < end_wanted {
+            chunks.push(Arc::new(self.current.clone()));
+        }
+        let records = self.written - self.oldest();
+        JournalView {
+            end: chunks.last().map_or(self.written, |chunk| chunk.end()),
+            clients: Arc::clone(&self.clients),
+            oldest: self.oldest(),
+            written: self.written,
+            records_per_eighth: records.saturating_mul(self.room as u64 / 8) / self.used().max(1) as u64,
+            is_due: self.urgency() > Urgency::None,
+            chunks,
+        }
+    }
+
+    /// The auditor has read all but `left` of the records up to this index. The length of those that it has left does not count:
+    /// they are few, or were left on purpose.
+    pub fn note_seen(&mut self, end: u64, left: u64) {
+        self.unseen = left.min(MOST_UNSEEN / 2) + self.written.saturating_sub(end);
+        let next = self.older.iter().map(|chunk| &**chunk).chain([&self.current]).find(|chunk| chunk.end() > end);
+        self.seen_bytes = next.map_or(self.current.bytes_to_end(), |chunk| chunk.bytes_before);
     }
 
     /// Appends the record of an event.
@@ -268,10 +362,12 @@ impl Ring {
         // Chunks grow with the journal: one of few records takes little memory.
         let usual = (self.older_capacity / CHUNKS).max(FIRST_CHUNK);
         let size = room.max(usual.min(self.largest_chunk()));
+        let mut bytes_before = self.current.bytes_before;
         if self.current.count > 0 {
             let full = std::mem::take(&mut self.current);
+            bytes_before = full.bytes_to_end();
             self.older_capacity += full.bytes.capacity();
-            self.older.push_back(full);
+            self.older.push_back(Arc::new(full));
         }
         // Memory that is much too large is not reused: it would take the room of several chunks.
         let fits = |bytes: &Vec<u8>| (size..=size.saturating_mul(2)).contains(&bytes.capacity());
@@ -281,7 +377,7 @@ impl Ring {
         let mut bytes = freed.unwrap_or_default();
         bytes.clear();
         bytes.reserve_exact(size);
-        self.current = Chunk { bytes, first: self.written, count: 0, events: 0 };
+        self.current = Chunk { bytes, first: self.written, bytes_before, count: 0, events: 0 };
         self.count();
     }
 
@@ -307,13 +403,13 @@ impl Ring {
         freed
     }
 
-    /// Drops the oldest chunk but the current one. Returns its memory.
+    /// Drops the oldest chunk but the current one. Returns its memory, which is empty while a view has it.
     fn drop_chunk(&mut self) -> Option<Vec<u8>> {
         let oldest = self.older.pop_front()?;
         self.older_capacity -= oldest.bytes.capacity();
         self.forgotten += oldest.count - oldest.events;
         self.events -= oldest.events;
-        Some(oldest.bytes)
+        Some(Arc::try_unwrap(oldest).map(|oldest| oldest.bytes).unwrap_or_default())
     }
 
     /// Drops the oldest chunks until there is room for so many bytes. Returns the memory of the last one.
@@ -334,13 +430,10 @@ impl Ring {
         let (oldest, next) = (self.oldest(), self.written);
         let mut name = record.name;
         name.truncate(LONGEST_NAME);
-        let known = self.clients.entry(client).or_insert_with(|| KnownClient {
-            address: record.address,
-            names: Vec::new(),
-            process: None,
-            nodes: Vec::new(),
+        let known = Arc::make_mut(&mut self.clients).entry(client).or_insert_with(|| {
+            Arc::new(KnownClient { address: record.address, names: Vec::new(), process: None, nodes: Vec::new() })
         });
-        known.update(name, record.process, record.node, oldest, next);
+        Arc::make_mut(known).update(name, record.process, record.node, oldest, next);
     }
 
     #[cfg(test)]
@@ -351,7 +444,7 @@ impl Ring {
     /// Drops the clients that have no record.
     fn forget_clients(&mut self) {
         let present: BTreeSet<u64> = self.from(0).map(|stored| stored.record.client).collect();
-        self.clients.retain(|client, _| present.contains(client));
+        Arc::make_mut(&mut self.clients).retain(|client, _| present.contains(client));
         self.most_clients = self.clients.len() * 2;
     }
 
@@ -362,20 +455,9 @@ impl Ring {
 
     /// As [`from`](Self::from), without decoding them.
     pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
-        let chunks = self.older.iter().chain([&self.current]);
-        let chunks = chunks.filter(move |chunk| chunk.first + chunk.count > index);
-        chunks.flat_map(move |chunk| {
-            let mut rest = chunk.bytes.as_slice();
-            let mut next = chunk.first;
-            std::iter::from_fn(move || {
-                let (size, seq, real) = Record::measure(rest)?;
-                let (bytes, others) = rest.split_at_checked(size)?;
-                rest = others;
-                next += 1;
-                Some(RawRecord { index: next - 1, seq, real, bytes, ring: self })
-            })
-            .skip_while(move |raw| raw.index < index)
-        })
+        let chunks = self.older.iter().map(|chunk| &**chunk).chain([&self.current]);
+        let chunks = chunks.filter(move |chunk| chunk.end() > index);
+        chunks.flat_map(move |chunk| chunk.raw_records_from(index, &self.clients))
     }
 
     /// Marks the last replies to a client as lost, `unwritten` bytes of them, none before record `from`.
@@ -399,10 +481,9 @@ impl Ring {
     }
 
     fn mark_lost(&mut self, index: u64) {
-        let mut chunks = self.older.iter_mut().chain([&mut self.current]);
-        let Some(chunk) = chunks.find(|chunk| (chunk.first..chunk.first + chunk.count).contains(&index)) else {
-            return;
-        };
+        let is_in = |chunk: &Chunk| (chunk.first..chunk.end()).contains(&index);
+        let older = self.older.iter_mut().find(|chunk| is_in(chunk)).map(Arc::make_mut);
+        let Some(chunk) = older.or_else(|| is_in(&self.current).then_some(&mut self.current)) else { return };
         let mut at = 0;
         for _ in chunk.first..index {
             let Some((size, ..)) = Record::measure(&chunk.bytes[at..]) else { return };
@@ -423,9 +504,9 @@ impl Forgetful for Ring {
         }
         if self.older.is_empty() && self.current.bytes.capacity() > 0 {
             let last = std::mem::take(&mut self.current);
-            self.current.first = self.written;
+            (self.current.first, self.current.bytes_before) = (self.written, last.bytes_to_end());
             self.older_capacity += last.bytes.capacity();
-            self.older.push_back(last);
+            self.older.push_back(Arc::new(last));
         }
         let has_dropped = self.drop_chunk().is_some();
         self.count();

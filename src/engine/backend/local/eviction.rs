@@ -9,7 +9,7 @@ use crate::base::sync::MutexExt;
 use crate::clients::instance::{Instance, MemoryState};
 use crate::clients::latency::LatencyEvent;
 use crate::data::keyspace::{Busy, EvictionPolicy, View, hash_of};
-use crate::powers::Hook;
+use crate::powers::{Hook, Urgency};
 
 /// Only after so many keys is checked whether enough were evicted for now.
 const ROUND: u64 = 16;
@@ -51,7 +51,7 @@ impl Local {
         let state = self.evict_slice(limit).unwrap_or(MemoryState::Within);
         instance.note_memory_state(state);
         if instance.audit.is_on() && instance.active_hooks.has(Hook::Journal) {
-            instance.catch_up_audit(false);
+            instance.catch_up_audit(Urgency::None);
         }
         state
     }
