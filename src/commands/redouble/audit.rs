@@ -86,7 +86,7 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let audit = Arc::clone(&call.server.audit);
-    beside_others(call, audit.is_behind(), audit, |audit| {
+    beside_others(call, audit, |audit| {
         audit.catch_up();
         audit.turn_off();
         Reply::OK
@@ -103,7 +103,7 @@ pub(super) fn opened<'c>(call: &'c Call<'_>) -> Result<&'c Arc<LiveAudit>, Comma
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let audit = Arc::clone(&call.server.audit);
-    beside_others(call, audit.is_behind(), audit, |audit| settings_and_counts(audit.status()))
+    beside_others(call, audit, |audit| settings_and_counts(audit.status()))
 }
 
 fn settings_and_counts(figures: AuditStatus) -> Reply<'static> {
@@ -208,7 +208,7 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         }
     }
     end_of_query(args, LIST)?;
-    answer(call, extent, move |audit| {
+    answer(call, move |audit| {
         let mut findings = found(audit, &query, extent);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let skipped = if query.since.is_some() { 0 } else { findings.len().saturating_sub(limit) };
@@ -218,29 +218,23 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     })
 }
 
-/// Answers a question about the audit. One about the end goes through all locks.
+/// Answers a question about the audit.
 fn answer(
     call: &mut Call<'_>,
-    extent: Extent,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     let audit = Arc::clone(opened(call)?);
-    let is_long = match extent {
-        Extent::SoFar => audit.is_behind(),
-        Extent::Final | Extent::Run => audit.is_large(),
-    };
-    beside_others(call, is_long, audit, find)
+    beside_others(call, audit, find)
 }
 
-/// Answers a question. If that takes long, other clients do not wait meanwhile.
+/// Answers a question. If there are many locks, or records that the auditor has not come to, other clients do not wait meanwhile.
 pub(super) fn beside_others(
     call: &mut Call<'_>,
-    is_long: bool,
     audit: Arc<LiveAudit>,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     const FAILED: CommandError = CommandError::fixed("ERR the auditor could not answer; the log may say why");
-    if !is_long {
+    if !audit.is_large() {
         return Ok(find(&audit));
     }
     let answer = in_background("redouble-audit", move || find(&audit));
@@ -254,7 +248,7 @@ fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let (mut query, mut extent) = (FindingQuery::default(), Extent::SoFar);
     while take_extent(&mut extent, args) || take_query(&mut query, args)? {}
     end_of_query(args, COUNT)?;
-    answer(call, extent, move |audit| count(found(audit, &query, extent).len() as u64))
+    answer(call, move |audit| count(found(audit, &query, extent).len() as u64))
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -266,7 +260,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let audit = Arc::clone(opened(call)?);
     let event = so_many_found(Arc::clone(&audit), query, (wanted, timeout), Clock::sleep(timeout));
     let event = async move {
-        if audit.is_behind()
+        if audit.is_large()
             && let Ok(caught_up) = in_background("redouble-audit", move || audit.catch_up())
         {
             caught_up.await;
@@ -348,8 +342,7 @@ fn allow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    let audit = Arc::clone(opened(call)?);
-    beside_others(call, audit.is_behind(), audit, |audit| {
+    answer(call, |audit| {
         audit.catch_up();
         audit.clear();
         Reply::OK

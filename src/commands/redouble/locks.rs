@@ -39,7 +39,7 @@ fn locks(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     nothing_more(args)?;
     let audit = Arc::clone(opened(call)?);
-    beside_others(call, audit.is_large(), audit, move |audit| {
+    beside_others(call, audit, move |audit| {
         let mut locks = audit.locks();
         locks.retain(|lock| glob.as_ref().is_none_or(|glob| glob::matches(glob, &lock.key, false)));
         Reply::Array(locks.into_iter().map(described).collect())
@@ -50,9 +50,7 @@ fn why(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let key = args.optional().ok_or_else(|| expected("a key was expected", None))?;
     nothing_more(args)?;
     let (key, audit) = (key.to_vec(), Arc::clone(opened(call)?));
-    beside_others(call, audit.is_behind(), audit, move |audit| {
-        Reply::Array(audit.explain_key(&key).into_iter().map(explained).collect())
-    })
+    beside_others(call, audit, move |audit| Reply::Array(audit.explain_key(&key).into_iter().map(explained).collect()))
 }
 
 fn explained(explanation: LockExplanation) -> Reply<'static> {

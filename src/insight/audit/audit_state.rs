@@ -39,7 +39,7 @@ const MAX_DISMISSED: usize = 64;
 
 /// How many holds are remembered of keys that are not tracked any more, and how many clients that were refused.
 const MAX_FORGOTTEN: usize = 128;
-const MAX_REFUSED: usize = 128;
+pub const MAX_REFUSED: usize = 128;
 
 /// All that is known after a line of the journals.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ pub struct AuditState {
     /// By server.
     deadlines: Vec<(u16, Deadlines)>,
     pub clients: ClientStates,
-    processes: ClientProcesses,
+    pub processes: ClientProcesses,
     pub shared: SharedConnections,
     /// Keys that may be locks, and are not tracked because something unknown happened to them: to write them is no work.
     doubted: HashSet<LockId, FixedState>,
@@ -350,35 +350,6 @@ impl AuditState {
             process: client.process.clone(),
             line: text,
         })
-    }
-
-    /// Ends what a client holds and waits for: its connection ended.
-    pub fn close_connection(&mut self, line: &JournalLine<'_>) {
-        let key = (line.server, line.client);
-        self.processes.leave(key, line.real);
-        let Some(state) = self.clients.get(&key) else { return };
-        let (client, mut ids) = (state.client.clone(), state.locks_met().cloned().collect());
-        let source = Self::source_of(line, &client);
-        self.retain_current(&mut ids, &client);
-        ids.sort();
-        ids.dedup();
-        for id in ids {
-            self.note_refused(&id, &client);
-            self.with_lock(&id, Some(&client), source.clone(), |tracker| tracker.close_connection(&client));
-        }
-        self.clients.remove(&key);
-    }
-
-    /// Remembers that a client waits in vain for a lock: what it has done meanwhile may be found out later.
-    fn note_refused(&mut self, id: &Arc<LockId>, client: &ClientIdentity) {
-        let waiters = self.locks.get(id).into_iter().flat_map(|lock| &lock.waiters);
-        let own = waiters.into_iter().find(|waiter| waiter.client.is_same_connection(client)).cloned();
-        if let Some(waiter) = own {
-            if self.refused.len() >= MAX_REFUSED {
-                self.refused.pop_front();
-            }
-            self.refused.push_back((Arc::clone(id), waiter));
-        }
     }
 
     /// The server evicts a key.

@@ -445,11 +445,11 @@ impl Auditor {
     /// goes on sharing it.
     pub fn find_last(&mut self) {
         self.settle(i64::MAX);
-        for id in self.ids_to_finish(|_| true) {
+        for id in self.state.locks.ids_in_use() {
             let before = self.state.locks.kept(&id);
             self.finish_lock(&id);
             let is_known = self.state.locks.get(&id).is_some_and(Lock::is_known);
-            if let Some(before) = before.filter(|before| before.tracked().lock.is_known() == is_known) {
+            if let Some(before) = before.filter(|before| before.reasons().are_enough() == is_known) {
                 self.state.locks.put_back(before);
             }
         }
@@ -457,13 +457,9 @@ impl Auditor {
         self.claims.finish(&mut self.state);
     }
 
-    fn ids_to_finish(&self, is_meant: impl Fn(u16) -> bool) -> Vec<Arc<LockId>> {
-        self.state.locks.ids(|lock| lock.is_in_use() && is_meant(lock.id.server))
-    }
-
     fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
         self.settle(i64::MAX);
-        for id in self.ids_to_finish(is_meant) {
+        for id in self.state.locks.ids_in_use().into_iter().filter(|id| is_meant(id.server)) {
             self.finish_lock(&id);
         }
         self.data.tell_awaited(&mut self.state);

@@ -220,13 +220,13 @@ impl FindingCollector {
     }
 
     /// Adds a finding of nobody about a lock, which is made only if there is room for it.
-    pub fn add_if_listed(&mut self, code: Code, id: &LockId, make: impl FnOnce() -> Finding) {
+    pub fn add_if_listed(&mut self, code: Code, id: &LockId, make: impl FnOnce() -> Option<Finding>) {
         let is_full = self.findings.len() >= MAX_FINDINGS && self.are_whole() && self.marks.is_empty();
         let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), 0, None));
         if is_full && !self.scope.off.contains(&code) && !is_known() {
             self.unlisted += 1;
-        } else {
-            self.add(make());
+        } else if let Some(finding) = make() {
+            self.add(finding);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Locks are taken in this order: the audit, then the journals.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::allowance::Allowance;
@@ -29,11 +29,14 @@ pub const MAX_ALLOWED: usize = 1000;
 /// The audit of one server, or of several together.
 pub struct LiveAudit {
     is_on: Arc<AtomicBool>,
+    was_on: AtomicBool,
     /// The servers to whose findings a client subscribes, a bit for each.
     subscribed: AtomicU64,
     commands: Table,
     initial: InitialSettings,
     thread: AuditorThread,
+    /// How many keys are tracked.
+    tracked: Arc<AtomicUsize>,
     /// The memory of all audits of the process.
     memory: Arc<Budget<LiveState>>,
     /// Held while what would be found at the end is looked for: that takes long with many locks, and memory.
@@ -92,13 +95,17 @@ impl LiveAudit {
     }
 
     fn begin(commands: Table, initial: InitialSettings, memory: Arc<Budget<LiveState>>) -> Self {
-        let state = Arc::new(Mutex::new(LiveState::new(initial.is_on, &initial.scope, commands.clone())));
+        let state = LiveState::new(&initial.scope, commands.clone());
+        let tracked = Arc::clone(&state.tracked);
+        let state = Arc::new(Mutex::new(state));
         let is_on = Arc::new(AtomicBool::new(initial.is_on));
         let share = memory.join(&state);
         state.lock_ignoring_poison().share = Some(share);
         Self {
             thread: AuditorThread::new(state, Arc::clone(&is_on)),
             is_on,
+            was_on: AtomicBool::new(initial.is_on),
+            tracked,
             subscribed: AtomicU64::new(0),
             commands,
             initial,
@@ -121,7 +128,7 @@ impl LiveAudit {
 
     /// Whether it has ever been on.
     pub fn was_on(&self) -> bool {
-        self.state().was_on
+        self.was_on.load(Ordering::Relaxed)
     }
 
     /// Audits the records to come, and the first time also those that the journals have. The journals are kept from now
@@ -133,7 +140,7 @@ impl LiveAudit {
         if self.is_on() {
             return;
         }
-        state.was_on = true;
+        self.was_on.store(true, Ordering::Relaxed);
         for (at, server) in &servers {
             let written = server.journal().lock().written();
             let progress = &mut state.servers[*at];
@@ -243,7 +250,8 @@ impl LiveAudit {
         self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
         self.is_on.store(self.initial.is_on, Ordering::Relaxed);
         state.lookahead = None;
-        (state.scope, state.was_on) = (Arc::clone(&self.initial.scope), self.initial.is_on);
+        state.scope = Arc::clone(&self.initial.scope);
+        self.was_on.store(self.initial.is_on, Ordering::Relaxed);
         if state.servers.len() <= 1 {
             state.archived_missed += std::mem::take(&mut state.missed);
             state.archived_forgotten += std::mem::take(&mut state.forgotten);
@@ -330,16 +338,11 @@ impl LiveAudit {
         auditor
     }
 
-    /// Whether so many records are to be processed before a question can be answered that other clients should not wait for that.
-    pub fn is_behind(&self) -> bool {
-        self.thread.is_busy()
-    }
-
-    /// The same for a question about all locks.
+    /// Whether a question may take so long that other clients should not wait for its answer.
     pub fn is_large(&self) -> bool {
         /// A lock takes some microseconds.
         const LARGE: usize = 500;
-        self.is_behind() || self.state().committed.tracked_keys() >= LARGE
+        self.thread.is_busy() || self.tracked.load(Ordering::Relaxed) >= LARGE
     }
 
     /// Processes the records so far.

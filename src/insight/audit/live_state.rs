@@ -4,6 +4,7 @@
 //! newest records and never goes back. Its copy, the look-ahead, processes the rest whenever somebody asks.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
@@ -51,8 +52,6 @@ pub trait AuditedServer: Send + Sync {
 }
 
 pub struct LiveState {
-    /// Whether the audit has ever been on.
-    pub was_on: bool,
     pub scope: Arc<Scope>,
     pub servers: Vec<ServerProgress>,
     /// Has processed all but the newest records.
@@ -66,6 +65,8 @@ pub struct LiveState {
     pub missed: u64,
     /// How many locks were forgotten because all audits together knew too much.
     pub forgotten: u64,
+    /// How many keys are tracked.
+    pub tracked: Arc<AtomicUsize>,
     /// Its part of the memory of all audits.
     pub share: Option<Share<LiveState>>,
     /// The findings on servers that were reset since, and what was missed there.
@@ -156,9 +157,8 @@ struct Cursor {
 }
 
 impl LiveState {
-    pub fn new(is_on: bool, scope: &Arc<Scope>, commands: Table) -> Self {
+    pub fn new(scope: &Arc<Scope>, commands: Table) -> Self {
         Self {
-            was_on: is_on,
             scope: Arc::clone(scope),
             servers: Vec::new(),
             committed: Auditor::new(Arc::clone(scope), commands),
@@ -167,6 +167,7 @@ impl LiveState {
             published: HashMap::default(),
             missed: 0,
             forgotten: 0,
+            tracked: Arc::default(),
             share: None,
             archived: FindingCollector::new(Arc::clone(scope)),
             archived_missed: 0,
@@ -275,6 +276,7 @@ impl LiveState {
 
     /// Tells the memory of all audits what this one takes.
     pub fn count_memory(&self) {
+        self.tracked.store(self.committed.tracked_keys(), Ordering::Relaxed);
         if let Some(share) = &self.share {
             share.count(self.committed.memory());
         }
@@ -358,19 +360,25 @@ impl LiveState {
         self.commit(false);
         self.is_asked = true;
         let servers = self.running();
-        let held = hold(&servers);
-        self.find_gaps(held.iter().map(|(at, held)| (*at, held.oldest(), held.written())));
-        let continues = self.lookahead.as_ref().is_some_and(|lookahead| lookahead.continues(&held));
+        let (views, continues) = {
+            // All at the same moment. The journals go on meanwhile.
+            let held = hold(&servers);
+            self.find_gaps(held.iter().map(|(at, held)| (*at, held.oldest(), held.written())));
+            let lookahead = self.lookahead.as_ref().filter(|lookahead| lookahead.continues(&held));
+            let next = |at: usize| lookahead.map_or(self.servers[at].next, |lookahead| lookahead.cursors[at].written);
+            let views = held.iter().map(|(at, held)| (*at, held.view(next(*at), usize::MAX)));
+            (views.collect::<Vec<_>>(), lookahead.is_some())
+        };
         let mut lookahead = match self.lookahead.take().filter(|_| continues) {
             Some(lookahead) => lookahead,
             None => Lookahead { auditor: self.committed.clone(), settled: None, cursors: Vec::new(), real: i64::MIN },
         };
-        let read = held.iter().map(|(at, held)| {
+        let read = views.iter().map(|(at, view)| {
             let records = match continues {
-                true => held.raw_records_from(lookahead.cursors[*at].written).collect(),
-                false => self.servers[*at].uncommitted(held.raw_records_from(self.servers[*at].next), usize::MAX),
+                true => view.raw_records_from(lookahead.cursors[*at].written).collect(),
+                false => self.servers[*at].uncommitted(view.raw_records_from(self.servers[*at].next), usize::MAX),
             };
-            ReadRecords { at: *at, records, end: held.written(), written: held.written() }
+            ReadRecords { at: *at, records, end: view.written, written: view.written }
         });
         let mut records = MergedRecords::new(read, usize::MAX);
         lookahead.cursors.resize(self.servers.len(), Cursor { written: 0, revised: 0, seq: 0 });
@@ -384,8 +392,8 @@ impl LiveState {
             lookahead.cursors[at].seq = lookahead.cursors[at].seq.max(unread.seq);
             lookahead.real = lookahead.real.max(unread.real);
         }
-        for (at, held) in &held {
-            (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (held.written(), held.revisions());
+        for (at, view) in &views {
+            (lookahead.cursors[*at].written, lookahead.cursors[*at].revised) = (view.written, view.revisions);
         }
         lookahead.settled = lookahead.auditor.has_waiting_lines().then(|| {
             // What an upstream server has not answered yet may have taken effect before what it has.

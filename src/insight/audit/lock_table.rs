@@ -15,7 +15,7 @@ use super::finding::Finding;
 use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
-use super::resting_lock::{Refusal, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{ConnectionEnd, Refusal, RestingLock, Taking, TrackedLock};
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
@@ -79,7 +79,7 @@ impl KeptLock {
         }
     }
 
-    fn reasons(&self) -> LockReasons {
+    pub fn reasons(&self) -> LockReasons {
         match self {
             Self::Awake(tracked) => tracked.lock.reasons,
             Self::Resting(resting) => resting.lock.reasons(),
@@ -92,10 +92,16 @@ impl KeptLock {
             Self::Awake(tracked) => {
                 let TrackedLock { lock, .. } = &**tracked;
                 let mut clients = lock.holds.iter().map(|hold| &hold.client);
-                clients.any(|other| other.is_same_connection(client))
-                    || lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client))
+                clients.any(|other| other.is_same_connection(client)) || self.has_waiter(client)
             }
             Self::Resting(resting) => resting.lock.concerns(client),
+        }
+    }
+
+    fn has_waiter(&self, client: &ClientIdentity) -> bool {
+        match self {
+            Self::Awake(tracked) => tracked.lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client)),
+            Self::Resting(resting) => resting.lock.has_waiter(client),
         }
     }
 
@@ -399,7 +405,18 @@ impl LockTable {
 
     /// Whether a client holds a lock or waits for it.
     pub fn concerns(&self, id: &LockId, client: &ClientIdentity) -> bool {
-        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.concerns(client))
+        self.place_concerning(id, client).is_some()
+    }
+
+    /// Where a lock stands that a client holds or waits for.
+    pub fn place_concerning(&self, id: &LockId, client: &ClientIdentity) -> Option<Place> {
+        let place = self.place(id.server, id.db, &id.key)?;
+        self.kept_at(place)?.concerns(client).then_some(place)
+    }
+
+    /// Whether a client waits for a lock.
+    pub fn has_waiter(&self, id: &LockId, client: &ClientIdentity) -> bool {
+        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.has_waiter(client))
     }
 
     // ---- locks at rest
@@ -470,12 +487,24 @@ impl LockTable {
     }
 
     fn note(&mut self, place: Place, note: impl FnOnce(&mut RestingLock) -> ThinVec<Finding>) -> ThinVec<Finding> {
-        let Some(KeptLock::Resting(resting)) = self.entry_at(place) else { return ThinVec::new() };
-        let Resting { lock, woken } = Arc::make_mut(resting);
-        woken.take();
+        let Some(lock) = self.resting_mut(place) else { return ThinVec::new() };
         let findings = note(lock);
         self.postponed += 1;
         findings
+    }
+
+    /// Notes that the connection of a client ended that holds a lock at rest, or waits for it.
+    pub fn note_end(&mut self, place: Place, end: Arc<ConnectionEnd>) {
+        if let Some(lock) = self.resting_mut(place) {
+            lock.note_end(end);
+        }
+    }
+
+    fn resting_mut(&mut self, place: Place) -> Option<&mut RestingLock> {
+        let KeptLock::Resting(resting) = self.entry_at(place)? else { return None };
+        let Resting { lock, woken } = Arc::make_mut(resting);
+        woken.take();
+        Some(lock)
     }
 
     /// The forms of the commands that are noted of locks at rest.
@@ -674,6 +703,14 @@ impl LockTable {
             locks.retain(|kept| !is_held(&kept.seen().lock));
         }
         self.recount();
+    }
+
+    /// The ids of the locks that clients hold or wait for, or whose keys the servers have, in order.
+    pub fn ids_in_use(&self) -> Vec<Arc<LockId>> {
+        let in_use = self.all().filter(|kept| kept.is_in_use());
+        let mut ids: Vec<_> = in_use.map(|kept| Arc::clone(kept.id())).collect();
+        ids.sort();
+        ids
     }
 
     /// The ids of some locks, in order.

@@ -29,6 +29,7 @@ mod claims;
 mod client_identity;
 mod client_process;
 mod client_state;
+mod closed_connections;
 mod code;
 mod command_effects;
 mod command_text;

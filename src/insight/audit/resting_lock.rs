@@ -1,5 +1,5 @@
-//! A lock that one client took and to which nothing has happened since but that others were refused, or that the client gave it back,
-//! in a tenth of the memory.
+//! A lock that one client took and to which nothing has happened since but that others were refused, that connections ended, or that
+//! the client gave it back, in a tenth of the memory.
 //!
 //! A program that has to do with many locks has nearly all of them like that. What is left out here can be told from the rest:
 //! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals and releases are noted in short
@@ -65,8 +65,7 @@ pub struct RestingLock {
     pending: ThinVec<Finding>,
     /// The refusals since, in their order.
     refusals: ThinVec<Refusal>,
-    /// The command by which the client compared its token and deleted the key, if it did. There are no refusals then.
-    release: Option<Box<NotedCommand>>,
+    since: Option<Box<Since>>,
     /// The reasons with those that the refusals or the release have shown.
     reasons: LockReasons,
 }
@@ -80,6 +79,21 @@ pub struct Taking<'a> {
     /// The reason that the command shows, if it does.
     pub shown: [Option<LockReason>; 2],
     pub rules: RestingRules,
+}
+
+/// What has happened since beside the refusals.
+#[derive(Clone)]
+enum Since {
+    /// The client compared its token and deleted the key with this command. There are no refusals then.
+    GivenBack(NotedCommand),
+    /// The connections of the holder or of clients that were refused have ended, in this order, each after so many refusals.
+    Ended(ThinVec<(usize, Arc<ConnectionEnd>)>),
+}
+
+/// The end of a connection.
+pub struct ConnectionEnd {
+    pub client: ClientIdentity,
+    pub source: Arc<JournalRef>,
 }
 
 /// A refusal of another client.
@@ -128,6 +142,13 @@ fn show(
     };
     let (global, deadlines, timeline, previous_real) = (&mut global, &mut deadlines, None, source.real);
     happen(&mut LockTracker { context, rules, global, deadlines, timeline, previous_real });
+}
+
+impl ConnectionEnd {
+    /// Lets the rules see it.
+    fn show(&self, tracked: &mut TrackedLock, collector: &mut FindingCollector) {
+        show(tracked, (&self.client, &self.source), collector, |tracker| tracker.close_connection(&self.client));
+    }
 }
 
 impl RestingLock {
@@ -219,7 +240,7 @@ impl RestingLock {
             rules,
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
-            release: None,
+            since: None,
             reasons: *reasons,
         })
     }
@@ -238,7 +259,7 @@ impl RestingLock {
             rules,
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
-            release: None,
+            since: None,
             reasons,
         }
     }
@@ -283,13 +304,19 @@ impl RestingLock {
         tracked
     }
 
-    /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing.
+    /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
+    /// lock was left behind.
     fn show_since(&self, tracked: &mut TrackedLock) {
-        if self.refusals.is_empty() && self.release.is_none() {
+        if self.refusals.is_empty() && self.since.is_none() {
             return;
         }
         let mut collector = FindingCollector::default();
-        for refusal in &self.refusals {
+        let mut ends = self.ends().iter().peekable();
+        for at in 0..=self.refusals.len() {
+            while let Some((_, end)) = ends.next_if(|(refusals, _)| *refusals <= at) {
+                end.show(tracked, &mut collector);
+            }
+            let Some(refusal) = self.refusals.get(at) else { break };
             let (source, actor) = (refusal.source(&self.id, &self.token), refusal.command.by(self.id.server));
             show(tracked, (&actor, &source), &mut collector, |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
@@ -298,13 +325,14 @@ impl RestingLock {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        if let Some(release) = &self.release {
+        if let Some(Since::GivenBack(release)) = self.since.as_deref() {
             let source = release.source(self.id.server, &self.id.key, &self.token);
             let by = release.by(self.id.server);
             show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect()));
         }
+        let told = usize::from(self.rules.is_endless && self.is_left());
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
-        let is_silent = collector.findings().is_empty() && tracked.lock.pending.len() == held_back;
+        let is_silent = collector.findings().len() + tracked.lock.pending.len() == held_back + told;
         debug_assert!(is_silent, "what follows from what happened at a lock at rest is told too late");
         debug_assert!(tracked.lock.reasons == self.reasons, "a lock at rest is known for other reasons than it was");
     }
@@ -322,22 +350,54 @@ impl RestingLock {
     /// Whether an effect of the client that holds it gives it back, and nothing follows from that but that the lock is free. Of a lock
     /// without a deadline, `no-expiry` is told then.
     pub fn is_given_back_by(&self, effect: &KeyEffect<'_>) -> bool {
-        let is_as_taken = self.refusals.is_empty() && self.release.is_none();
+        let is_as_taken = self.refusals.is_empty() && self.since.is_none();
         is_as_taken && self.deadline.is_some() && *effect == self.release_effect()
     }
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
     /// held back, but for the guess.
     pub fn note_release(&mut self, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
-        self.release = Some(Box::new(release));
+        self.since = Some(Box::new(Since::GivenBack(release)));
         self.reasons = reasons;
         self.rules.has_guess = false;
         std::mem::take(&mut self.pending)
     }
 
-    /// Whether nobody holds it.
+    /// Notes that the connection of the holder or of a client that was refused has ended.
+    pub fn note_end(&mut self, end: Arc<ConnectionEnd>) {
+        let since = self.since.get_or_insert_with(|| Box::new(Since::Ended(ThinVec::new())));
+        if let Since::Ended(ends) = &mut **since {
+            ends.push((self.refusals.len(), end));
+        }
+    }
+
+    fn ends(&self) -> &[(usize, Arc<ConnectionEnd>)] {
+        match self.since.as_deref() {
+            Some(Since::Ended(ends)) => ends,
+            _ => &[],
+        }
+    }
+
+    /// What is told when the connection of its holder ends: a lock without an expiry stays.
+    pub fn left_behind(&self, end: &ConnectionEnd) -> Option<Finding> {
+        let mut collector = FindingCollector::default();
+        end.show(&mut self.wake(), &mut collector);
+        collector.findings().first().map(|finding| Finding::clone(finding))
+    }
+
+    /// Whether the connection of its holder has ended.
+    pub fn is_left(&self) -> bool {
+        self.ends().iter().any(|(_, end)| self.was_taken_by(&end.client))
+    }
+
+    /// Whether it has no expiry.
+    pub fn is_endless(&self) -> bool {
+        self.rules.is_endless
+    }
+
+    /// Whether it was given back.
     pub fn is_free(&self) -> bool {
-        self.release.is_some()
+        matches!(self.since.as_deref(), Some(Since::GivenBack(_)))
     }
 
     pub fn number(&self) -> u64 {
@@ -405,8 +465,17 @@ impl RestingLock {
 
     /// Whether a client holds the lock or waits for it.
     pub fn concerns(&self, client: &ClientIdentity) -> bool {
-        let is_refused = || self.refusals.iter().any(|refusal| refusal.command.client() == client.id);
-        !self.is_free() && self.was_taken_by(client) || self.id.server == client.server && is_refused()
+        !self.is_free() && self.was_taken_by(client) && !self.has_ended(client) || self.has_waiter(client)
+    }
+
+    /// Whether a client waits for it.
+    pub fn has_waiter(&self, client: &ClientIdentity) -> bool {
+        let mut refused = self.refusals.iter().map(|refusal| refusal.command.client());
+        self.id.server == client.server && refused.any(|id| id == client.id) && !self.has_ended(client)
+    }
+
+    fn has_ended(&self, client: &ClientIdentity) -> bool {
+        self.ends().iter().any(|(_, end)| end.client.is_same_connection(client))
     }
 
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the

@@ -1,5 +1,5 @@
 //! What is noted in short: that a client takes a key of which nothing is known, and that a lock at rest refuses a client, or is given
-//! back by its holder.
+//! back by its holder. `closed_connections.rs` has the ends of connections.
 //!
 //! Most attempts to take a lock are refused, and for as long as nothing else happens, nothing follows but who waits for how long. With
 //! many locks it is the memory that costs time: a lock at rest has a tenth of it, and so has a refusal that is postponed. The rules see
@@ -139,7 +139,7 @@ fn note_known(collector: &mut FindingCollector, lock: &RestingLock, reasons: Loc
     }
     collector.locks += 1;
     if lock.has_guess() {
-        collector.add_if_listed(Code::TokenGuessable, lock.id(), || lock.guess());
+        collector.add_if_listed(Code::TokenGuessable, lock.id(), || Some(lock.guess()));
     }
 }
 
@@ -301,7 +301,7 @@ impl AuditState {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
                 let is_said = is_matched(&self.scope.locks, attempt.key);
-                let lock = self.resting(place, attempt.seq).filter(|lock| !lock.is_free())?;
+                let lock = self.resting(place, attempt.seq).filter(|lock| !lock.is_free() && !lock.is_left())?;
                 if is_said && !lock.reasons().has(LockReason::Said) {
                     return None;
                 }
@@ -367,7 +367,7 @@ impl AuditState {
             self.collector.locks += 1;
         }
         if is_guess_told {
-            self.collector.add_if_listed(Code::TokenGuessable, &id, || lock.guess());
+            self.collector.add_if_listed(Code::TokenGuessable, &id, || Some(lock.guess()));
         }
         if let Some(command) = noted {
             let lives = deadline.map(|deadline| deadline - at.div_euclid(1000));

@@ -82,6 +82,8 @@ pub struct JournalView {
     pub oldest: u64,
     /// The number of records ever written.
     pub written: u64,
+    /// How often written records were changed.
+    pub revisions: u64,
     /// The index behind the last record of the view.
     pub end: u64,
     /// How many records of average length fit into an eighth of the journal.
@@ -189,6 +191,20 @@ impl Chunk {
     /// How many bytes were written up to its end.
     fn bytes_to_end(&self) -> u64 {
         self.bytes_before + self.bytes.len() as u64
+    }
+
+    /// A copy of its records from this index on.
+    fn tail(&self, index: u64) -> Self {
+        let (mut rest, mut first) = (self.bytes.as_slice(), self.first);
+        while first < index
+            && let Some((size, ..)) = Record::measure(rest)
+            && let Some(others) = rest.get(size..)
+        {
+            (rest, first) = (others, first + 1);
+        }
+        let (before, skipped) = (self.bytes.len() - rest.len(), first - self.first);
+        let (bytes_before, count) = (self.bytes_before + before as u64, self.count - skipped);
+        Self { bytes: rest.to_vec(), first, bytes_before, count, events: 0 }
     }
 
     /// Its records from this index on, oldest first, not decoded.
@@ -327,7 +343,7 @@ impl Ring {
         let chunks = self.older.iter().filter(|chunk| chunk.end() > index && chunk.first < end_wanted);
         let mut chunks: Vec<_> = chunks.map(Arc::clone).collect();
         if self.current.first < end_wanted {
-            chunks.push(Arc::new(self.current.clone()));
+            chunks.push(Arc::new(self.current.tail(index)));
         }
         let records = self.written - self.oldest();
         JournalView {
@@ -335,6 +351,7 @@ impl Ring {
             clients: Arc::clone(&self.clients),
             oldest: self.oldest(),
             written: self.written,
+            revisions: self.revisions,
             records_per_eighth: records.saturating_mul(self.room as u64 / 8) / self.used().max(1) as u64,
             is_due: self.urgency() > Urgency::None,
             chunks,

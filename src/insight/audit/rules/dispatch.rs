@@ -43,7 +43,7 @@ pub struct RestingRules {
     /// It was taken with a token that can be used a second time.
     has_token: bool,
     /// It was taken without an expiry.
-    is_endless: bool,
+    pub is_endless: bool,
     /// It is not told yet that others can guess the token.
     pub has_guess: bool,
 }
@@ -166,6 +166,12 @@ impl GlobalRuleState {
     /// Notes that the only server that a client has asked for a lock with this token gets it back.
     pub fn note_given_back(&mut self, key: &[u8], token: &[u8]) {
         self.redlock.note_given_back(key, token);
+    }
+
+    /// Notes that the connection has ended over which a client has got a lock with this token.
+    pub fn note_left(&mut self, id: &LockId, token: &[u8]) {
+        self.redlock.note_out_of_reach(id, token);
+        self.order.forget(id);
     }
 
     /// Whether somebody has asked for a lock with this token.

@@ -204,7 +204,7 @@ impl GlobalOrderState {
     }
 
     /// Nobody waits for a lock any more.
-    fn forget(&mut self, id: &LockId) {
+    pub fn forget(&mut self, id: &LockId) {
         let hash = hash_of(id);
         for slot in 0..self.edges.len() {
             if self.edges[slot].lock == hash && self.wait(slot).is_some_and(|wait| *wait.wanted == *id) {

@@ -194,11 +194,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
         }
         LockEvent::ConnectionClosed { hold } | LockEvent::Flushed { hold, .. } | LockEvent::Evicted { hold } => {
             // The lock is gone, or its holder cannot reach it any more.
-            let token = context.lock.holds[hold].token.clone();
-            let (place, db) = (state.place_of(context.lock.id.server), context.lock.id.db);
-            with(context, state, &token, |attempt| {
-                attempt.parts.iter_mut().filter(|part| part.is_at(place, db)).for_each(|part| part.is_over = true);
-            });
+            state.note_out_of_reach(&context.lock.id, &context.lock.holds[hold].token);
         }
         LockEvent::Doubted => {
             // What other servers did with the same attempts is judged only once all are asked anew.
@@ -443,6 +439,14 @@ impl GlobalRedlockState {
             KnownAttempt::Whole(attempt) => matches!(&attempt.parts[..], [part] if part.is_at(place, id.db)),
         };
         self.clocks.len() < 2 && !self.asked.contains_key(&id.key) && self.find(&id.key, token).is_some_and(is_here)
+    }
+
+    /// Notes that a lock is gone from a server that has given it with this token, or cannot be reached there.
+    pub fn note_out_of_reach(&mut self, id: &LockId, token: &[u8]) {
+        let (place, db) = (self.place_of(id.server), id.db);
+        if let Some(attempt) = self.whole(&id.key, token) {
+            attempt.parts.iter_mut().filter(|part| part.is_at(place, db)).for_each(|part| part.is_over = true);
+        }
     }
 
     /// Notes that a server gets back what it has given to an attempt that has asked nowhere else: the attempt is over.

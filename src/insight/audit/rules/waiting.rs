@@ -148,7 +148,7 @@ struct Own {
 }
 
 /// How often a lock must refuse its holder to count as waiting.
-const OFTEN: u64 = 3;
+pub const OFTEN_REFUSED: u64 = 3;
 
 pub fn observe(context: &mut RuleContext<'_>, state: &mut WaitingState, event: &LockEvent<'_>) {
     match *event {
@@ -361,7 +361,7 @@ fn refused_by_own(context: &mut RuleContext<'_>, state: &mut WaitingState, value
 /// A hold ends whose holder waited for its own lock all the time.
 fn deadlocked(context: &mut RuleContext<'_>, state: &mut WaitingState, hold: usize, until: &str) {
     let hold = &context.lock.holds[hold];
-    let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN && hold.status == HoldStatus::Held;
+    let is_its = |own: &Own| own.token == hold.token && own.times >= OFTEN_REFUSED && hold.status == HoldStatus::Held;
     let Some(own) = state.own.take().filter(|own| is_its(own)) else { return };
     let hold = hold.clone();
     let key = key_text(context.lock);

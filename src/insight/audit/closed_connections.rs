@@ -1,0 +1,100 @@
+//! What becomes of the locks of a client whose connection has ended.
+//!
+//! A client may hold thousands of locks, and have been refused by more. Of a lock at rest it is noted alone that the connection has ended;
+//! the rules see it when something else happens to the lock. What they would tell at once is told at once, and what concerns more than
+//! the lock is done at once.
+
+use std::sync::Arc;
+
+use super::audit_state::{AuditState, MAX_REFUSED};
+use super::client_identity::ClientIdentity;
+use super::code::Code;
+use super::journal_line::JournalLine;
+use super::lock::LockId;
+use super::lock_table::{FETCHED, Place};
+use super::resting_lock::ConnectionEnd;
+use super::rules::OFTEN_REFUSED;
+
+impl AuditState {
+    /// Ends what a client holds and waits for: its connection ended.
+    pub fn close_connection(&mut self, line: &JournalLine<'_>) {
+        let key = (line.server, line.client);
+        self.processes.leave(key, line.real);
+        let Some(state) = self.clients.get(&key) else { return };
+        let (client, mut ids): (_, Vec<_>) = (state.client.clone(), state.locks_met().cloned().collect());
+        self.note_all_refused(&ids, &client);
+        let end = Arc::new(ConnectionEnd { source: Self::source_of(line, &client), client });
+        // Their keys are far away in memory: those that stand there twice are found by their addresses.
+        ids.sort_unstable_by_key(Arc::as_ptr);
+        ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let mut others = Vec::new();
+        for ids in ids.chunks(FETCHED) {
+            self.locks.fetch_ahead(line.server, ids.iter().map(|id| (id.db, &*id.key)));
+            for id in ids {
+                let place = self.locks.place_concerning(id, &end.client);
+                if place.is_some_and(|place| !self.close_in_short(id, place, &end, false)) {
+                    others.push(id);
+                }
+            }
+        }
+        // In the order in which it is told.
+        others.sort();
+        others.dedup();
+        for id in others {
+            let place = self.locks.place(id.server, id.db, &id.key);
+            if !place.is_some_and(|place| self.close_in_short(id, place, &end, true)) {
+                let (client, source) = (&end.client, Arc::clone(&end.source));
+                self.with_lock(id, Some(client), source, |tracker| tracker.close_connection(client));
+            }
+        }
+        self.clients.remove(&key);
+    }
+
+    /// Remembers for which of the locks that a client has met it waits in vain: what it has done meanwhile may be found out later.
+    fn note_all_refused(&mut self, met: &[Arc<LockId>], client: &ClientIdentity) {
+        let mut awaited = Vec::new();
+        for id in met.iter().rev() {
+            if !awaited.contains(&id) && self.locks.has_waiter(id, client) {
+                awaited.push(id);
+            }
+            if awaited.len() == MAX_REFUSED {
+                break;
+            }
+        }
+        awaited.into_iter().rev().for_each(|id| self.note_refused(id, client));
+    }
+
+    fn note_refused(&mut self, id: &Arc<LockId>, client: &ClientIdentity) {
+        let waiters = self.locks.get(id).into_iter().flat_map(|lock| &lock.waiters);
+        let own = waiters.into_iter().find(|waiter| waiter.client.is_same_connection(client)).cloned();
+        if let Some(waiter) = own {
+            if self.refused.len() >= MAX_REFUSED {
+                self.refused.pop_front();
+            }
+            self.refused.push_back((Arc::clone(id), waiter));
+        }
+    }
+
+    /// Notes in short that the connection of a client has ended that holds a lock or waits for it, if the lock is at rest, and no rule
+    /// has anything to tell but that the lock stays behind without an expiry, which `may_tell` allows. Returns whether it did.
+    fn close_in_short(&mut self, id: &Arc<LockId>, place: Place, end: &Arc<ConnectionEnd>, may_tell: bool) -> bool {
+        if !self.is_plain() {
+            return false;
+        }
+        let Some(lock) = self.locks.resting(place) else { return false };
+        if lock.was_taken_by(&end.client) {
+            let own = lock.refusals().iter().filter(|refusal| refusal.command.client() == end.client.id);
+            // Of a key that is not known for a lock it is told once it is.
+            let is_told = lock.is_endless() && lock.reasons().are_enough();
+            if own.count() as u64 >= OFTEN_REFUSED || is_told && !may_tell {
+                return false;
+            }
+            if is_told {
+                self.collector.add_if_listed(Code::NoExpiry, id, || lock.left_behind(end));
+            }
+            self.global.note_left(id, lock.token());
+        }
+        self.locks.note_end(place, Arc::clone(end));
+        true
+    }
+}
