@@ -87,7 +87,7 @@ fn line() -> impl Strategy<Value = Line> {
         8 => (client(), lock(), give, owner).prop_map(|(by, key, give, token)| Line::GiveBack(by, key, give, token)),
         4 => (client(), lock(), other).prop_map(|(by, key, command)| Line::Other(by, key, command)),
         3 => select(vec![1, 90, 95, 900, 990, 31_000]).prop_map(Line::Pass),
-        1 => client().prop_map(Line::Close),
+        2 => client().prop_map(Line::Close),
         1 => (client(), lock()).prop_map(|(by, key)| Line::Lost(by, key)),
         1 => (client(), lock(), select(vec!["DEL %k", "RELEASE %k %t", "SET data 3"])).prop_map(|(by, key, queued)| {
             Line::Transaction(by, key, queued)
@@ -395,4 +395,119 @@ fn what_a_function_ran_is_shown_also_if_it_is_called_as_its_lock() {
         C: SET job {{q}} NX PX 30000
         A: FCALL job 1 job 1"
     ));
+}
+
+// ---- connections that end
+
+#[test]
+fn a_lock_that_its_client_leaves_behind_is_told_of_once_it_is_over_with_who_had_to_wait() {
+    let story = format!(
+        "{MET}
+        A: SET lock:job {{a}} NX PX 30000
+        B: SET lock:job {{b}} NX PX 30000
+        close A
+        b: SET lock:job {{c}} NX PX 30000
+        +1s
+        b: SET lock:job {{d}} NX PX 30000
+        close b
+        +30s
+        B: SET lock:job {{e}} NX PX 30000
+        B: RELEASE lock:job {{e}}"
+    );
+    let shown = evidence(Code::HeldAtDisconnect, &story);
+    let what: Vec<&str> = shown.iter().filter_map(|line| line.rsplit(": ").next()).collect();
+    assert_eq!(what, ["took the lock", "its connection ended", "was refused meanwhile"]);
+}
+
+#[test]
+fn a_lock_without_an_expiry_is_told_of_when_its_client_leaves_or_when_the_key_is_known_for_a_lock() {
+    let gone = "was gone before it gave the lock an expiry";
+    let known = format!("{MET} A: SETNX lock:job {{a}}\n B: SETNX lock:job {{b}}\n close A\n");
+    assert!(evidence(Code::NoExpiry, &known)[1].contains(gone));
+    // It may be data, until somebody uses it as a lock.
+    let data = format!("{MET} A: SETNX jobs:7 {{a}}\n close A\n");
+    assert_eq!(found(Code::NoExpiry, &data), None);
+    let lock = format!("{data} B: SETNX jobs:7 {{b}}");
+    assert!(evidence(Code::NoExpiry, &lock)[1].contains(gone));
+}
+
+#[test]
+fn a_client_that_its_own_lock_refused_three_times_until_its_connection_ended_deadlocked_itself() {
+    let again = |times: usize| "+10ms\n A: SET lock:job {b} NX PX 30000\n".repeat(times);
+    let story = |times: usize| {
+        format!(
+            "{MET} A: SET lock:job {{a}} NX PX 30000\n B: SET lock:job {{c}} NX PX 30000\n {} close A",
+            again(times)
+        )
+    };
+    assert!(found(Code::SelfDeadlock, &story(3)).is_some());
+    assert_eq!(found(Code::SelfDeadlock, &story(2)), None);
+}
+
+#[test]
+fn whoever_left_waits_in_no_circle_and_is_waited_for_in_none() {
+    let story = |left: &str| {
+        format!(
+            "{MET}
+            A: SET lock:x {{a}} NX PX 30000
+            B: SET lock:y {{b}} NX PX 30000
+            2 times +100ms A: SET lock:y {{c}} NX PX 30000 | C: PING
+            {left}
+            3 times +100ms B: SET lock:x {{d}} NX PX 30000 | A: SET lock:y {{c}} NX PX 30000"
+        )
+    };
+    assert!(found(Code::LockOrder, &story("")).is_some());
+    assert_eq!(found(Code::LockOrder, &story("close B\n B: SET lock:z {e} NX PX 30000")), None);
+}
+
+#[test]
+fn a_lock_that_was_left_behind_before_other_servers_were_heard_of_is_out_of_reach() {
+    for before in ["", "C: PING\n"] {
+        let story = |left: &str| {
+            format!(
+                "{MET}
+                {before}
+                A: SET lock:job {{a}} NX PX 10000
+                {left}
+                C@2: SET lock:job {{c}} NX PX 30000
+                C@3: SET lock:job {{c}} NX PX 30000
+                A@2: SET lock:job {{a}} NX PX 10000
+                A@3: SET lock:job {{a}} NX PX 10000
+                +11s
+                B: SET lock:job {{b}} NX PX 10000
+                B: RELEASE lock:job {{b}}"
+            )
+        };
+        assert!(found(Code::NotReleasedEverywhere, &story("")).is_some());
+        assert_eq!(found(Code::NotReleasedEverywhere, &story("close A")), None);
+    }
+}
+
+#[test]
+fn what_others_do_to_a_lock_that_was_left_behind_is_judged_as_ever() {
+    for what in [
+        "B: DEL lock:job",
+        "B: GET lock:job",
+        "B: SET lock:job {b} PX 30000",
+        "B: RELEASE lock:job {a}",
+        "B: GETDEL lock:job",
+        "B: EXTEND lock:job {a} 40000",
+        "B: PERSIST lock:job",
+        "C: FLUSHALL",
+        "B: RENAME lock:job lock:b",
+        "close B",
+        "B: SET lock:job {a} NX PX 30000",
+        "a: SETNX lock:job 1",
+        "B: PEXPIRE lock:job 1\n +2ms",
+    ] {
+        for take in
+            ["SET lock:job {a} NX PX 30000", "SETNX lock:job {a}", "SET jobs:7 {a} NX PX 30000", "SETNX jobs:7 {a}"]
+        {
+            let what = if take.contains("jobs:7") { what.replace("lock:job", "jobs:7") } else { what.to_owned() };
+            let refused = take.replace("{a}", "{r}");
+            play(&format!(
+                "{MET} A: {take}\n B: {refused}\n b: {refused}\n close A\n A: PING\n {what}\n A: {take}\n close b\n A: {take}"
+            ));
+        }
+    }
 }

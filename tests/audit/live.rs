@@ -485,6 +485,37 @@ fn spaces_are_audited_apart() {
 }
 
 #[test]
+fn whoever_has_left_is_not_seen_to_wait_whenever_that_was() {
+    for before in 0..4 {
+        let (server, mut driver) = audited();
+        let [mut holder, mut first, mut second] =
+            ["holder", "first", "second"].map(|name| named(address(&server), name));
+        for client in [&mut holder, &mut first, &mut second] {
+            client.ask("SET lock:met 5f0c9a83b1d24e67 NX PX 600000");
+        }
+        for _ in 0..before {
+            holder.ask("PING");
+        }
+        holder.ask("SET lock:a 5f0c9a83b1d24e67 NX PX 600000");
+        first.ask("SET lock:a 91e7c2d40a8b36f5 NX PX 600000");
+        drop(first);
+        driver.ask_until("INFO clients", |info| info.contains("connected_clients:3\r"));
+        second.ask("SET lock:a 0b7d5c3f1a9e8642 NX PX 600000");
+        let waiters = |driver: &mut Wire| {
+            let waiters = locks(driver, "key lock:a")[0]["waiters"].items().to_vec();
+            waiters.iter().map(|waiter| told(waiter)["name"].text()).collect::<Vec<_>>()
+        };
+        assert_eq!(waiters(&mut driver), ["second"]);
+        drop(second);
+        driver.ask_until("INFO clients", |info| info.contains("connected_clients:2\r"));
+        assert_eq!(waiters(&mut driver), Vec::<String>::new());
+        drop(holder);
+        driver.ask_until("INFO clients", |info| info.contains("connected_clients:1\r"));
+        assert!(locks(&mut driver, "key lock:a").is_empty());
+    }
+}
+
+#[test]
 fn one_sees_who_holds_a_lock_and_who_waits_for_it() {
     let server = start(Server::builder().audit());
     server.freeze();
