@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::Engine;
+use crate::base::background::in_background;
 use crate::base::error::CommandError;
+use crate::insight::audit::Judgement;
 
 impl Engine {
     /// Releases and answers every waiting command, then resets data, scripts, users, settings and counters. Each test
@@ -19,7 +21,7 @@ impl Engine {
         instance.heal_links();
         self.end_all_waits().await;
         // Before the locks are deleted with the rest: clients that go on meanwhile would seem to have lost them.
-        let mut judgement = instance.audit.judge(instance.number);
+        let mut judgement = self.judge_locks().await;
         if instance.control.explorer.summary().is_ok() {
             // A run of an exploration must find the same whichever runs came before.
             judgement.learned = Arc::default();
@@ -50,6 +52,20 @@ impl Engine {
         instance.latency.forget(|_| true);
         instance.reset_journal(judgement);
         Ok(())
+    }
+
+    /// Judges what the journal has shown so far. If that takes long, other clients do not wait meanwhile.
+    async fn judge_locks(&self) -> Judgement {
+        let (audit, number) = (Arc::clone(&self.instance.audit), self.instance.number);
+        if audit.is_large() {
+            let judged = in_background("redouble-audit", move || audit.judge(number));
+            if let Ok(judged) = judged
+                && let Some(judgement) = judged.await
+            {
+                return judgement;
+            }
+        }
+        self.instance.audit.judge(number)
     }
 
     /// Answers every blocked command as if it had timed out, and ends all delays.

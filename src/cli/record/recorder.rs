@@ -184,7 +184,7 @@ impl Recorder {
                 Err(end) => return Poll::Ready(end),
             }
             let source = &mut self.sources[at];
-            source.follower.read(cx, |_| ());
+            source.follower.skip(cx);
             // One can have come before the follower was told to wait.
             has_more |= source.follower.journal().stats().written > source.next;
         }

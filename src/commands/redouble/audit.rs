@@ -7,7 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::words::{either, option_names};
-use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, nothing_more, number, process_fields, text};
+use super::{
+    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, nothing_more, number, process_fields, text,
+};
 use crate::base::background::in_background;
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -233,15 +235,7 @@ pub(super) fn beside_others(
     audit: Arc<LiveAudit>,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
-    const FAILED: CommandError = CommandError::fixed("ERR the auditor could not answer; the log may say why");
-    if !audit.is_large() {
-        return Ok(find(&audit));
-    }
-    let answer = in_background("redouble-audit", move || find(&audit));
-    let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the auditor: {error}")))?;
-    let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    if audit.is_large() { beside(call, "redouble-audit", move || find(&audit)) } else { Ok(find(&audit)) }
 }
 
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -286,7 +280,7 @@ pub fn so_many_found(
         let mut there = 0;
         let is_reached = poll_fn(|cx| {
             for follower in &mut followers {
-                follower.read(cx, |_| ());
+                follower.skip(cx);
             }
             there = found(&audit, &query, Extent::SoFar).len() as u64;
             if there >= wanted {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::yield_now;
+
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
 use super::{
-    Action, Power, USUAL_TIMEOUT, count, duration, expected, name, nothing_more, number, process_fields, text,
+    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, name, nothing_more, number, process_fields, text,
 };
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -173,8 +175,23 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     end_of_query(args)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let entries = opened(call)?.entries(&query, limit, &|words| call.table.name(words));
-    Ok(Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect()))
+    answer(call, move |journal, table| {
+        let entries = journal.entries(&query, limit, &|words| table.name(words));
+        Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect())
+    })
+}
+
+/// Answers a question about the journal. If it is large, other clients do not wait meanwhile.
+fn answer(
+    call: &mut Call<'_>,
+    find: impl FnOnce(&Journal, &Table) -> Reply<'static> + Send + 'static,
+) -> CommandResult<'static> {
+    let (journal, table) = (Arc::clone(opened(call)?), call.table.clone());
+    if journal.is_large() {
+        beside(call, "redouble-journal", move || find(&journal, &table))
+    } else {
+        Ok(find(&journal, &table))
+    }
 }
 
 /// Fails if another argument follows a query.
@@ -187,9 +204,9 @@ fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let mut query = Query::default();
     while take_query(&mut query, call, args)? {}
     end_of_query(args)?;
-    let found =
-        opened(call)?.read(0, |all| all.map(|seen| query.count(&seen, &|words| call.table.name(words))).sum::<u64>());
-    Ok(count(found))
+    answer(call, move |journal, table| {
+        count(journal.read(0, |all| all.map(|seen| query.count(&seen, &|words| table.name(words))).sum()))
+    })
 }
 
 fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -217,11 +234,15 @@ pub async fn reached(
     let mut found = 0;
     let mut time = pin!(time);
     let is_reached = poll_fn(|cx| {
-        let (new, is_anew) =
+        let (new, is_anew, has_more) =
             follower.read(cx, |new| new.map(|seen| query.count(&seen, &|words| table.name(words))).sum::<u64>());
         found = if is_anew { new } else { found + new };
         if found >= wanted {
             return Poll::Ready(true);
+        }
+        if has_more {
+            // Others have their turn in between.
+            return pin!(yield_now()).poll(cx).map(|()| false);
         }
         if !follower.journal().is_on() {
             return Poll::Ready(false);

@@ -32,6 +32,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::base::background::in_background;
 use crate::base::clock::Clock;
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
@@ -316,6 +317,20 @@ fn count(number: u64) -> Reply<'static> {
 /// How long an action waits that names no time. Shorter than the time after which client libraries give up a reply by themselves,
 /// so that the test sees why.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Answers on a thread of its own, while other clients go on.
+fn beside(
+    call: &mut Call<'_>,
+    thread: &str,
+    find: impl FnOnce() -> Reply<'static> + Send + 'static,
+) -> CommandResult<'static> {
+    const FAILED: CommandError = CommandError::fixed("ERR the question could not be answered; the log may say why");
+    let answer = in_background(thread, find);
+    let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the answer: {error}")))?;
+    let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
+}
 
 /// Waits for an event, or for so much real time; `None` if that is over first.
 async fn in_time<T>(event: impl Future<Output = T>, timeout: Duration) -> Option<T> {

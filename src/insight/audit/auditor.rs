@@ -1,5 +1,6 @@
 //! Goes through journals line by line: from a line to the effects of its commands, and from those to the locks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::audit_state::AuditState;
@@ -154,8 +155,8 @@ impl Auditor {
     }
 
     /// The lock that a finding is about.
-    pub fn lock_of(&self, finding: &Finding) -> Option<&Lock> {
-        self.state.locks.find(finding.server, finding.db, &finding.key)
+    pub fn lock_of(&self, finding: &Finding) -> Option<Cow<'_, Lock>> {
+        self.state.locks.look(finding.server, finding.db, &finding.key)
     }
 
     /// Findings of resets that count unless a holder comes back.
@@ -170,10 +171,8 @@ impl Auditor {
 
     /// Learns the names of the locks so far.
     pub fn learn_names(&self, learned: &mut LearnedLocks) {
-        for id in self.known_locks() {
-            if let Some(lock) = self.state.locks.get(&id) {
-                learned.learn(lock);
-            }
+        for kept in self.state.locks.known() {
+            kept.teach(learned);
         }
     }
 
@@ -184,7 +183,7 @@ impl Auditor {
 
     /// All keys that are taken for locks, in the order of servers, databases and keys.
     pub fn known_locks(&self) -> Vec<Arc<LockId>> {
-        self.state.locks.ids(Lock::is_known)
+        self.state.locks.known().into_iter().map(|kept| Arc::clone(kept.id())).collect()
     }
 
     /// Why a key is taken for a lock, or not, on each server and in each database in which it was seen.
@@ -195,13 +194,18 @@ impl Auditor {
     /// All locks that clients hold or wait for, in the order of servers, databases and keys. `now` tells for a server the
     /// time on its clock and the real time, in microseconds; holds that are over by then are left out.
     pub fn active_locks(&mut self, now: impl Fn(u16) -> (i64, i64)) -> Vec<Lock> {
-        for id in self.state.locks.ids(Lock::is_known) {
+        for id in self.known_locks() {
             let (at, real) = now(id.server);
-            let source = Arc::new(JournalRef { at, real, earliest: real, ..self.state.last_line(id.server) });
-            self.state.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
+            // Nothing happens to a lock at rest before it is over.
+            let rests = self.state.locks.kept(&id).is_some_and(|kept| kept.rests_until().is_some_and(|end| end > at));
+            if !rests {
+                let source = Arc::new(JournalRef { at, real, earliest: real, ..self.state.last_line(id.server) });
+                self.state.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
+            }
         }
         let ids = self.state.locks.ids(is_active);
-        ids.iter().filter_map(|id| self.state.locks.get(id).cloned()).collect()
+        let look = |id: &Arc<LockId>| Some(self.state.locks.look(id.server, id.db, &id.key)?.into_owned());
+        ids.iter().filter_map(look).collect()
     }
 
     /// A copy that knows of those locks alone that clients hold or wait for.
@@ -433,37 +437,36 @@ impl Auditor {
 
     /// The journals end.
     pub fn finish(&mut self) {
-        self.finish_where(|_| true);
+        self.finish_where(|_| true, Self::finish_lock);
     }
 
-    /// The journal of a server ends.
-    pub fn finish_server(&mut self, server: u16) {
-        self.finish_where(|number| number == server);
+    /// The journal of a server ends, and nothing but the findings is of interest.
+    pub fn find_last_on(&mut self, server: u16) {
+        self.finish_where(|number| number == server, Self::look_at_end);
     }
 
-    /// The journals end, and nothing but the findings is of interest: each lock is left as it was, so that a copy of an auditor
-    /// goes on sharing it.
+    /// The journals end, and nothing but the findings is of interest.
     pub fn find_last(&mut self) {
-        self.settle(i64::MAX);
-        for id in self.state.locks.ids_in_use() {
-            let before = self.state.locks.kept(&id);
-            self.finish_lock(&id);
-            let is_known = self.state.locks.get(&id).is_some_and(Lock::is_known);
-            if let Some(before) = before.filter(|before| before.reasons().are_enough() == is_known) {
-                self.state.locks.put_back(before);
-            }
-        }
-        self.data.tell_awaited(&mut self.state);
-        self.claims.finish(&mut self.state);
+        self.finish_where(|_| true, Self::look_at_end);
     }
 
-    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool) {
+    fn finish_where(&mut self, is_meant: impl Fn(u16) -> bool, finish: impl Fn(&mut Self, &LockId)) {
         self.settle(i64::MAX);
         for id in self.state.locks.ids_in_use().into_iter().filter(|id| is_meant(id.server)) {
-            self.finish_lock(&id);
+            finish(self, &id);
         }
         self.data.tell_awaited(&mut self.state);
         self.claims.finish(&mut self.state);
+    }
+
+    /// Finishes a lock, and leaves it as it was unless it became known, so that a copy of an auditor goes on sharing it.
+    fn look_at_end(&mut self, id: &LockId) {
+        let before = self.state.locks.kept(id);
+        self.finish_lock(id);
+        let is_known = self.state.locks.get(id).is_some_and(Lock::is_known);
+        if let Some(before) = before.filter(|before| before.reasons().are_enough() == is_known) {
+            self.state.locks.put_back(before);
+        }
     }
 
     fn finish_lock(&mut self, id: &LockId) {

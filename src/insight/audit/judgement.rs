@@ -1,6 +1,9 @@
 //! What the journal of a server has shown until it is reset, judged as at the end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use super::auditor::Auditor;
 use super::carried_holds::CarriedHolds;
@@ -26,15 +29,15 @@ impl Judgement {
     pub fn of(auditor: &Auditor, server: u16, is_end: bool) -> Self {
         let mut ended = auditor.clone();
         if is_end {
-            ended.finish_server(server);
+            ended.find_last_on(server);
         }
         let mut learned = auditor.learned();
         let mut carried = ended.carried();
         let mut findings = carried.take_over();
+        let known: HashSet<_, FixedState> = auditor.findings().iter().map(|known| key_of(known)).collect();
         for finding in ended.findings().iter().filter(|finding| finding.server == server) {
-            let is_new = !auditor.findings().iter().any(|known| key_of(known) == key_of(finding));
-            let lock = ended.lock_of(finding).filter(|_| is_new);
-            findings.extend(carried.carry(Arc::clone(finding), lock));
+            let lock = if known.contains(&key_of(finding)) { None } else { ended.lock_of(finding) };
+            findings.extend(carried.carry(Arc::clone(finding), lock.as_deref()));
         }
         ended.learn_names(Arc::make_mut(&mut learned));
         Self {

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::FixedState;
 
 use super::effect::LockShape;
-use super::lock::Lock;
+use super::lock::{Lock, LockKey};
+use super::lock_reason::LockReasons;
 use super::rules::is_unique_token;
 
 /// How many keys are remembered, and how many families of keys.
@@ -49,14 +50,20 @@ impl LearnedLocks {
 
     /// Learns that a key is a lock.
     pub fn learn(&mut self, lock: &Lock) {
-        if lock.shape != LockShape::Value || !lock.is_known() || lock.reasons.are_learned() {
-            return;
-        }
         let held = lock.holds.last().or(lock.past_holds.back().map(|past| &past.hold)).map(|hold| &hold.token);
         let value = held.filter(|token| !token.is_empty()).or(lock.value.as_ref());
-        let Some(values) = value.and_then(|value| Values::of(value)) else { return };
-        let key = &lock.id.key;
-        if lock.reasons.are_strong()
+        if let Some(value) = value.filter(|_| lock.shape == LockShape::Value) {
+            self.learn_held(&lock.id.key, lock.reasons, value);
+        }
+    }
+
+    /// Learns that a key is a lock for these reasons, which a client has held with this value.
+    pub fn learn_held(&mut self, key: &LockKey, reasons: LockReasons, value: &[u8]) {
+        if !reasons.are_enough() || reasons.are_learned() {
+            return;
+        }
+        let Some(values) = Values::of(value) else { return };
+        if reasons.are_strong()
             && self.families.len() < MAX_FAMILIES
             && let Some(family) = family(key)
         {

@@ -16,6 +16,7 @@ use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
 use super::lock_explanation::LockExplanation;
 use super::scope::Scope;
+use crate::base::background::in_background;
 use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
 use crate::powers::{Follower, Urgency};
@@ -201,13 +202,19 @@ impl LiveAudit {
     /// Judges what a server's journal has shown so far, because it is about to be reset: as at the end, so that what a test
     /// has left behind is found.
     pub fn judge(&self, server: u16) -> Judgement {
-        let (mut state, is_on) = (self.state(), self.is_on());
-        if is_on {
-            // The journal is about to be emptied.
-            state.commit(true);
+        if self.is_on() {
+            self.catch_up();
         }
-        let mut judgement = Judgement::of(&state.committed, server, is_on);
-        if state.servers.len() > 1 {
+        let (auditor, has_others, is_on) = {
+            let (mut state, is_on) = (self.state(), self.is_on());
+            if is_on {
+                // The journal is about to be emptied.
+                state.commit(true);
+            }
+            (state.committed.clone(), state.servers.len() > 1, is_on)
+        };
+        let mut judgement = Judgement::of(&auditor, server, is_on);
+        if has_others {
             // All of it is forgotten only where a server is alone; with more servers only the findings are.
             (judgement.locks, judgement.unlisted) = (0, 0);
         }
@@ -232,14 +239,20 @@ impl LiveAudit {
             // The findings on the other servers are to stay.
             state.commit(true);
         }
-        let LiveState { servers, committed, published, archived, .. } = &mut *state;
+        let LiveState { servers, committed, published, archived, lookahead, .. } = &mut *state;
         let Judgement { findings, marks, locks, unlisted, carried, learned } = judgement;
         findings.iter().for_each(|finding| archived.adopt(finding));
         archived.marks.add_texts(&marks);
         archived.locks += locks;
         archived.unlisted += unlisted;
         if servers.len() <= 1 {
-            *committed = Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone());
+            let before =
+                std::mem::replace(committed, Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone()));
+            let known = (before, lookahead.take());
+            if self.is_large() {
+                // To free what is known of many locks takes long, too. Nobody waits for it; without a thread it is freed here.
+                drop(in_background("redouble-audit", move || drop(known)));
+            }
         } else {
             committed.forget_server(server);
             committed.set_scope(Arc::clone(&self.initial.scope));

@@ -12,6 +12,7 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
+use super::learned_locks::LearnedLocks;
 use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
@@ -76,6 +77,20 @@ impl KeptLock {
                 Some(woken) => Cow::Borrowed(woken),
                 None => Cow::Owned(resting.lock.wake()),
             },
+        }
+    }
+
+    /// Until when nothing happens to it unless a command is about it, in microseconds on the server's clock, if it rests.
+    pub fn rests_until(&self) -> Option<i64> {
+        let Self::Resting(resting) = self else { return None };
+        Some(resting.lock.deadline().map_or(i64::MAX, |deadline| deadline.saturating_mul(1000)))
+    }
+
+    /// Lets others learn the name of a lock.
+    pub fn teach(&self, learned: &mut LearnedLocks) {
+        match self {
+            Self::Awake(tracked) => learned.learn(&tracked.lock),
+            Self::Resting(lock) => learned.learn_held(&lock.id().key, lock.reasons(), lock.token()),
         }
     }
 
@@ -703,6 +718,21 @@ impl LockTable {
             locks.retain(|kept| !is_held(&kept.seen().lock));
         }
         self.recount();
+    }
+
+    /// The keys that are taken for locks, in the order of servers, databases and keys.
+    pub fn known(&self) -> Vec<&KeptLock> {
+        let mut known: Vec<_> = self.all().filter(|kept| kept.reasons().are_enough()).collect();
+        known.sort_by_key(|kept| kept.id());
+        known
+    }
+
+    /// A lock for one look: if it is at rest, it goes on resting.
+    pub fn look(&self, server: u16, db: u32, key: &[u8]) -> Option<Cow<'_, Lock>> {
+        self.kept_of(server, db, key).map(|kept| match kept.seen() {
+            Cow::Borrowed(tracked) => Cow::Borrowed(&tracked.lock),
+            Cow::Owned(tracked) => Cow::Owned(tracked.lock),
+        })
     }
 
     /// The ids of the locks that clients hold or wait for, or whose keys the servers have, in order.

@@ -272,9 +272,8 @@ impl Journal {
 
     /// All entries and events, by sequence number.
     pub fn items(&self) -> Vec<Item> {
-        let ring = self.ring();
-        let mut items: Vec<(u64, Item)> = ring.from(0).map(|stored| (stored.record.seq, stored.item())).collect();
-        drop(ring);
+        let view = self.ring().view(0, usize::MAX);
+        let mut items: Vec<(u64, Item)> = view.from(0).map(|stored| (stored.record.seq, stored.item())).collect();
         items.sort_by_key(|(seq, _)| *seq);
         items.into_iter().map(|(_, item)| item).collect()
     }
@@ -291,9 +290,17 @@ impl Journal {
         wake(ring);
     }
 
-    /// Reads the records from this index on, oldest first, under the journal's lock.
+    /// Reads the records from this index on as they are now, oldest first. The journal goes on meanwhile.
     pub fn read<R>(&self, from: u64, read: impl FnOnce(&mut dyn Iterator<Item = StoredRecord<'_>>) -> R) -> R {
-        read(&mut self.ring().from(from))
+        let view = self.ring().view(from, usize::MAX);
+        read(&mut view.from(from))
+    }
+
+    /// Whether it takes so long to read all records that other clients should not wait for that.
+    pub fn is_large(&self) -> bool {
+        /// A megabyte takes about a millisecond.
+        const LARGE: usize = 4 << 20;
+        self.ring().used() >= LARGE
     }
 
     /// Locks the journal, to read it together with others. Commands cannot append meanwhile.
@@ -331,10 +338,10 @@ impl Journal {
 
     /// The entries that match a query, by sequence number: the first ones after `since`, or else the last ones.
     pub fn entries(&self, query: &Query, limit: usize, name_request: &NameRequest<'_>) -> Vec<Entry> {
-        let ring = self.ring();
+        let view = self.ring().view(0, usize::MAX);
         let fits = |stored: &StoredRecord<'_>| query.count(stored, name_request) > 0 || query.lists(stored);
         let mut found: Vec<(u64, u64)> =
-            ring.from(0).filter(fits).map(|stored| (stored.record.seq, stored.index)).collect();
+            view.from(0).filter(fits).map(|stored| (stored.record.seq, stored.index)).collect();
         found.sort_unstable();
         let skipped = if query.since.is_some() { 0 } else { found.len().saturating_sub(limit) };
         found.drain(..skipped);
@@ -342,7 +349,7 @@ impl Journal {
         let first = found.iter().map(|(_, index)| *index).min().unwrap_or(0);
         let mut wanted: Vec<u64> = found.into_iter().map(|(_, index)| index).collect();
         wanted.sort_unstable();
-        let chosen = ring.from(first).filter(|stored| wanted.binary_search(&stored.index).is_ok());
+        let chosen = view.from(first).filter(|stored| wanted.binary_search(&stored.index).is_ok());
         let mut entries: Vec<Entry> = chosen.map(|stored| stored.entry()).collect();
         entries.sort_by_key(|entry| entry.seq);
         entries
@@ -403,13 +410,15 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads the records since the last call; the waker is called when there are more. Returns whether it began again with
-    /// the oldest, because written records were changed.
+    /// Reads some records since the last call; the waker is called when others are written. Returns also whether it began again with
+    /// the oldest, because written records were changed, and whether there are more to read already.
     pub fn read<R>(
         &mut self,
         cx: &mut Context<'_>,
         read: impl FnOnce(&mut dyn Iterator<Item = StoredRecord<'_>>) -> R,
-    ) -> (R, bool) {
+    ) -> (R, bool, bool) {
+        /// About so many records are read at once.
+        const PORTION: usize = 4096;
         let mut ring = self.journal.ring();
         let (oldest, epoch) = (ring.oldest(), self.journal.epoch());
         let is_anew = self.revisions != ring.revisions;
@@ -421,11 +430,24 @@ impl Follower {
             (self.next, self.epoch) = (self.next.max(oldest), epoch);
         }
         self.missed += oldest.saturating_sub(self.next);
-        let result = read(&mut ring.from(self.next));
+        let view = ring.view(self.next, PORTION);
+        self.await_more(&mut ring, cx);
+        drop(ring);
+        let result = read(&mut view.from(self.next));
+        self.next = view.end;
+        (result, is_anew, view.end < view.written)
+    }
+
+    /// Leaves out the records so far; the waker is called when there are more.
+    pub fn skip(&mut self, cx: &mut Context<'_>) {
+        let mut ring = self.journal.ring();
         self.next = ring.written;
+        self.await_more(&mut ring, cx);
+    }
+
+    fn await_more(&self, ring: &mut Ring, cx: &Context<'_>) {
         ring.watchers.retain(|(id, _)| *id != self.id);
         ring.watchers.push((self.id, cx.waker().clone()));
-        (result, is_anew)
     }
 
     pub fn journal(&self) -> &Journal {

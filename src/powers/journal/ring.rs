@@ -226,6 +226,11 @@ impl Chunk {
 }
 
 impl JournalView {
+    /// The records from this index on, oldest first.
+    pub fn from(&self, index: u64) -> impl Iterator<Item = StoredRecord<'_>> {
+        self.raw_records_from(index).filter_map(|raw| raw.read())
+    }
+
     /// The records from this index on, oldest first, not yet decoded.
     pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
         let chunks = self.chunks.iter().filter(move |chunk| chunk.end() > index);
