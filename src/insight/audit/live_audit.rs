@@ -205,13 +205,14 @@ impl LiveAudit {
         if self.is_on() {
             self.catch_up();
         }
-        let (auditor, has_others, is_on) = {
+        // To free the look-ahead takes long, too.
+        let (auditor, has_others, is_on, _lookahead) = {
             let (mut state, is_on) = (self.state(), self.is_on());
             if is_on {
                 // The journal is about to be emptied.
                 state.commit(true);
             }
-            (state.committed.clone(), state.servers.len() > 1, is_on)
+            (state.committed.clone(), state.servers.len() > 1, is_on, state.lookahead.take())
         };
         let mut judgement = Judgement::of(&auditor, server, is_on);
         if has_others {
@@ -239,7 +240,7 @@ impl LiveAudit {
             // The findings on the other servers are to stay.
             state.commit(true);
         }
-        let LiveState { servers, committed, published, archived, lookahead, .. } = &mut *state;
+        let LiveState { servers, committed, published, archived, .. } = &mut *state;
         let Judgement { findings, marks, locks, unlisted, carried, learned } = judgement;
         findings.iter().for_each(|finding| archived.adopt(finding));
         archived.marks.add_texts(&marks);
@@ -248,10 +249,9 @@ impl LiveAudit {
         if servers.len() <= 1 {
             let before =
                 std::mem::replace(committed, Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone()));
-            let known = (before, lookahead.take());
             if self.is_large() {
                 // To free what is known of many locks takes long, too. Nobody waits for it; without a thread it is freed here.
-                drop(in_background("redouble-audit", move || drop(known)));
+                drop(in_background("redouble-audit", move || drop(before)));
             }
         } else {
             committed.forget_server(server);
