@@ -54,7 +54,7 @@ impl AuditState {
     fn note_all_refused(&mut self, met: &[Arc<LockId>], client: &ClientIdentity) {
         let mut awaited = Vec::new();
         for id in met.iter().rev() {
-            if !awaited.contains(&id) && self.locks.has_waiter(id, client) {
+            if self.locks.has_waiter(id, client) && !awaited.contains(&id) {
                 awaited.push(id);
             }
             if awaited.len() == MAX_REFUSED {
