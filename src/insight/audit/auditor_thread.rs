@@ -71,12 +71,12 @@ impl AuditorThread {
         course.is_running
     }
 
-    /// Waits until the thread has committed a portion.
-    pub fn await_portion(&self) {
+    /// Waits until the thread has committed a portion, or as long as the limit says.
+    pub fn await_portion(&self, limit: Duration) {
         let course = self.shared.course.lock_ignoring_poison();
         let before = course.portions;
         let is_awaited = |course: &mut Course| course.is_running && course.portions == before && self.is_busy();
-        drop(self.shared.changed.wait_while(course, is_awaited).unwrap_or_else(PoisonError::into_inner));
+        drop(self.shared.changed.wait_timeout_while(course, limit, is_awaited).unwrap_or_else(PoisonError::into_inner));
     }
 }
 

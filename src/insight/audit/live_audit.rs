@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use super::allowance::Allowance;
 use super::auditor::Auditor;
@@ -24,6 +25,8 @@ use crate::spec::Table;
 
 /// How many spaces that were dropped are told apart.
 const MAX_DROPPED: usize = 1000;
+/// How long a command waits for an auditor that falls behind.
+const SHORT: Duration = Duration::from_millis(2);
 /// How many allowances there may be.
 pub const MAX_ALLOWED: usize = 1000;
 
@@ -167,8 +170,8 @@ impl LiveAudit {
 
     // ---- the journals
 
-    /// Commits the records that are due, beside the servers. If it is urgent, because some would fall out of a journal soon, waits
-    /// for a portion of them.
+    /// Commits the records that are due, beside the servers. If it is urgent, waits for a portion of them, but not long unless some
+    /// would fall out of a journal otherwise.
     pub fn commit_due(&self, urgency: Urgency) {
         if urgency == Urgency::None || !self.is_on() {
             return;
@@ -176,8 +179,9 @@ impl LiveAudit {
         // Subscribers are told at once.
         if self.subscribed.load(Ordering::Relaxed) != 0 || !self.thread.go_on() {
             self.state().commit(false);
-        } else if urgency == Urgency::Now {
-            self.thread.await_portion();
+        } else if urgency > Urgency::Soon {
+            let limit = if urgency == Urgency::Overdue { Duration::MAX } else { SHORT };
+            self.thread.await_portion(limit);
         }
     }
 

@@ -98,8 +98,10 @@ pub enum Urgency {
     /// It has read nearly everything.
     None,
     Soon,
-    /// Records that it has not read will be dropped soon.
+    /// It falls behind.
     Now,
+    /// Records that it has not read will be dropped soon.
+    Overdue,
 }
 
 /// A client, as records show it.
@@ -336,6 +338,7 @@ impl Ring {
         let unseen = self.current.bytes_to_end() - self.seen_bytes;
         let is_more_than = |part: usize| unseen > part as u64;
         match () {
+            () if is_more_than(self.room / 2) => Urgency::Overdue,
             () if is_more_than(self.room / 4) => Urgency::Now,
             () if self.unseen > MOST_UNSEEN || is_more_than(self.room / 8) => Urgency::Soon,
             () => Urgency::None,
