@@ -277,19 +277,21 @@ fn another_connection_without_a_name_gives_back_with_the_token_that_a_pool_share
     ));
 }
 
+/// Two clients each hold a lock, and ask for that of the other one again and again; this comes before they ask.
+fn crossing(before: &str) -> String {
+    format!(
+        "{MET}
+        A: SET lock:x {{a}} NX PX 30000
+        B: SET lock:y {{b}} NX PX 30000
+        {before}
+        3 times +100ms A: SET lock:y {{c}} NX PX 30000 | B: SET lock:x {{d}} NX PX 30000"
+    )
+}
+
 #[test]
 fn who_waits_for_another_lock_while_it_gives_one_back_waits_in_no_circle() {
-    let story = |release: &str| {
-        format!(
-            "{MET}
-            A: SET lock:x {{a}} NX PX 30000
-            B: SET lock:y {{b}} NX PX 30000
-            {release}
-            3 times +100ms A: SET lock:y {{c}} NX PX 30000 | B: SET lock:x {{d}} NX PX 30000"
-        )
-    };
-    assert!(found(Code::LockOrder, &story("")).is_some());
-    assert_eq!(found(Code::LockOrder, &story("A: RELEASE lock:x {a}")), None);
+    assert!(found(Code::LockOrder, &crossing("")).is_some());
+    assert_eq!(found(Code::LockOrder, &crossing("A: RELEASE lock:x {a}")), None);
 }
 
 #[test]
@@ -446,18 +448,10 @@ fn a_client_that_its_own_lock_refused_three_times_until_its_connection_ended_dea
 
 #[test]
 fn whoever_left_waits_in_no_circle_and_is_waited_for_in_none() {
-    let story = |left: &str| {
-        format!(
-            "{MET}
-            A: SET lock:x {{a}} NX PX 30000
-            B: SET lock:y {{b}} NX PX 30000
-            2 times +100ms A: SET lock:y {{c}} NX PX 30000 | C: PING
-            {left}
-            3 times +100ms B: SET lock:x {{d}} NX PX 30000 | A: SET lock:y {{c}} NX PX 30000"
-        )
-    };
-    assert!(found(Code::LockOrder, &story("")).is_some());
-    assert_eq!(found(Code::LockOrder, &story("close B\n B: SET lock:z {e} NX PX 30000")), None);
+    let waits = "2 times +100ms A: SET lock:y {c} NX PX 30000 | C: PING";
+    assert!(found(Code::LockOrder, &crossing(waits)).is_some());
+    let left = format!("{waits}\n close B\n B: SET lock:z {{e}} NX PX 30000");
+    assert_eq!(found(Code::LockOrder, &crossing(&left)), None);
 }
 
 #[test]

@@ -89,7 +89,6 @@ fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let audit = Arc::clone(&call.server.audit);
     beside_others(call, audit, |audit| {
-        audit.catch_up();
         audit.turn_off();
         Reply::OK
     })
@@ -235,7 +234,7 @@ pub(super) fn beside_others(
     audit: Arc<LiveAudit>,
     find: impl FnOnce(&LiveAudit) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
-    if audit.is_large() { beside(call, "redouble-audit", move || find(&audit)) } else { Ok(find(&audit)) }
+    beside(call, "redouble-audit", audit.is_large(), move || find(&audit))
 }
 
 fn tally(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -337,7 +336,6 @@ fn allow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     answer(call, |audit| {
-        audit.catch_up();
         audit.clear();
         Reply::OK
     })

@@ -187,11 +187,7 @@ fn answer(
     find: impl FnOnce(&Journal, &Table) -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     let (journal, table) = (Arc::clone(opened(call)?), call.table.clone());
-    if journal.is_large() {
-        beside(call, "redouble-journal", move || find(&journal, &table))
-    } else {
-        Ok(find(&journal, &table))
-    }
+    beside(call, "redouble-journal", journal.is_large(), move || find(&journal, &table))
 }
 
 /// Fails if another argument follows a query.

@@ -318,13 +318,17 @@ fn count(number: u64) -> Reply<'static> {
 /// so that the test sees why.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Answers on a thread of its own, while other clients go on.
+/// Answers, on a thread of its own if that takes long, while other clients go on.
 fn beside(
     call: &mut Call<'_>,
     thread: &str,
+    is_long: bool,
     find: impl FnOnce() -> Reply<'static> + Send + 'static,
 ) -> CommandResult<'static> {
     const FAILED: CommandError = CommandError::fixed("ERR the question could not be answered; the log may say why");
+    if !is_long {
+        return Ok(find());
+    }
     let answer = in_background(thread, find);
     let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the answer: {error}")))?;
     let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };

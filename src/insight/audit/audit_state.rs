@@ -81,6 +81,13 @@ pub struct AuditState {
     previous_real: i64,
 }
 
+/// Leaves each id there once, in no certain order. Their keys are far away in memory: those that stand there twice are found by their
+/// addresses.
+pub fn drop_repeated(ids: &mut Vec<Arc<LockId>>) {
+    ids.sort_unstable_by_key(Arc::as_ptr);
+    ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
+}
+
 impl AuditState {
     pub fn new(scope: Arc<Scope>) -> Self {
         let collector = FindingCollector::new(Arc::clone(&scope));
@@ -390,9 +397,7 @@ impl AuditState {
 
     /// Keeps the locks that a client holds or waits for.
     fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
-        // Their keys are far away in memory: those that stand there twice are found by their addresses.
-        ids.sort_unstable_by_key(Arc::as_ptr);
-        ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        drop_repeated(ids);
         ids.retain(|id| self.locks.concerns(id, client));
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::audit_state::{AuditState, MAX_REFUSED};
+use super::audit_state::{AuditState, MAX_REFUSED, drop_repeated};
 use super::client_identity::ClientIdentity;
 use super::code::Code;
 use super::journal_line::JournalLine;
@@ -24,9 +24,7 @@ impl AuditState {
         let (client, mut ids): (_, Vec<_>) = (state.client.clone(), state.locks_met().cloned().collect());
         self.note_all_refused(&ids, &client);
         let end = Arc::new(ConnectionEnd { source: Self::source_of(line, &client), client });
-        // Their keys are far away in memory: those that stand there twice are found by their addresses.
-        ids.sort_unstable_by_key(Arc::as_ptr);
-        ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        drop_repeated(&mut ids);
         let mut others = Vec::new();
         for ids in ids.chunks(FETCHED) {
             self.locks.fetch_ahead(line.server, ids.iter().map(|id| (id.db, &*id.key)));

@@ -158,7 +158,7 @@ impl LiveAudit {
 
     /// Stops. The findings stay.
     pub fn turn_off(&self) {
-        let mut state = self.state();
+        let (mut state, _) = self.caught_up();
         if self.is_on() {
             state.commit(true);
             self.is_on.store(false, Ordering::Relaxed);
@@ -206,12 +206,9 @@ impl LiveAudit {
     /// Judges what a server's journal has shown so far, because it is about to be reset: as at the end, so that what a test
     /// has left behind is found.
     pub fn judge(&self, server: u16) -> Judgement {
-        if self.is_on() {
-            self.catch_up();
-        }
         // To free the look-ahead takes long, too.
         let (auditor, has_others, is_on, _lookahead) = {
-            let (mut state, is_on) = (self.state(), self.is_on());
+            let ((mut state, _), is_on) = (self.caught_up(), self.is_on());
             if is_on {
                 // The journal is about to be emptied.
                 state.commit(true);
@@ -309,7 +306,7 @@ impl LiveAudit {
 
     /// Forgets the findings. Who holds what stays known.
     pub fn clear(&self) {
-        let mut state = self.state();
+        let (mut state, _) = self.caught_up();
         if self.is_on() {
             state.commit(true);
         }
@@ -435,16 +432,21 @@ impl LiveAudit {
         self.state().running().iter().map(|(_, server)| server.journal().follower()).collect()
     }
 
-    /// Looks at an auditor that has processed the records so far. The state is locked for a portion of them at a time.
+    /// Looks at an auditor that has processed the records so far.
     fn up_to_date<R>(&self, look: impl FnOnce(&Auditor) -> R) -> R {
+        let (mut state, are_committed) = self.caught_up();
+        if are_committed { look(&state.committed) } else { look(state.up_to_date(self.is_on())) }
+    }
+
+    /// The state once the records that are due are committed, and whether all are that there were before. It is locked for a portion
+    /// of them at a time.
+    fn caught_up(&self) -> (MutexGuard<'_, LiveState>, bool) {
         let asked = self.state().written();
         loop {
             let mut state = self.state();
-            if self.is_on() && state.has_committed(&asked) {
-                return look(&state.committed);
-            }
-            if !self.is_on() || !state.commit_portion(false) {
-                return look(state.up_to_date(self.is_on()));
+            let are_committed = self.is_on() && state.has_committed(&asked);
+            if are_committed || !self.is_on() || !state.commit_portion(false) {
+                return (state, are_committed);
             }
         }
     }

@@ -210,27 +210,26 @@ impl LiveState {
     /// read: one may be missing, and only those that come later show that it does not come any more.
     fn commit_at_most(&mut self, portion: usize, all: bool) -> Option<bool> {
         let servers = self.running();
-        let views: Vec<(usize, JournalView)> = {
+        let (views, limits): (Vec<(usize, JournalView)>, Vec<BacklogLimits>) = {
             // All at the same moment. The journals go on meanwhile.
             let held = hold(&servers);
-            held.iter().map(|(at, held)| (*at, held.view(self.servers[*at].next, portion))).collect()
+            if !all && !held.iter().any(|(_, held)| held.is_due()) {
+                return Some(false);
+            }
+            let limits = |held: &LockedJournal<'_>| {
+                let room = if all { 0 } else { usize::try_from(held.records_per_eighth()).unwrap_or(usize::MAX) };
+                let (usual, most) = (BACKLOG.min(room), MAX_BACKLOG.min(room));
+                BacklogLimits { usual, most, is_largest: portion >= LARGEST_PORTION }
+            };
+            let view = |(at, held): &(usize, LockedJournal<'_>)| {
+                ((*at, held.view(self.servers[*at].next, portion)), limits(held))
+            };
+            held.iter().map(view).unzip()
         };
-        if !all && !views.iter().any(|(_, view)| view.is_due) {
-            return Some(false);
-        }
         if !self.is_asked {
             self.lookahead = None;
         }
         self.find_gaps(views.iter().map(|(at, view)| (*at, view.oldest, view.written)));
-        let limits = |view: &JournalView| {
-            let room = if all { 0 } else { usize::try_from(view.records_per_eighth).unwrap_or(usize::MAX) };
-            BacklogLimits {
-                usual: BACKLOG.min(room),
-                most: MAX_BACKLOG.min(room),
-                is_largest: portion >= LARGEST_PORTION,
-            }
-        };
-        let limits: Vec<BacklogLimits> = views.iter().map(|(_, view)| limits(view)).collect();
         let read = views.iter().map(|(at, view)| ReadRecords {
             at: *at,
             records: self.servers[*at].uncommitted(view.raw_records_from(self.servers[*at].next), portion),

@@ -737,15 +737,16 @@ impl LockTable {
 
     /// The ids of the locks that clients hold or wait for, or whose keys the servers have, in order.
     pub fn ids_in_use(&self) -> Vec<Arc<LockId>> {
-        let in_use = self.all().filter(|kept| kept.is_in_use());
-        let mut ids: Vec<_> = in_use.map(|kept| Arc::clone(kept.id())).collect();
-        ids.sort();
-        ids
+        self.ids_where(KeptLock::is_in_use)
     }
 
     /// The ids of some locks, in order.
     pub fn ids(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
-        let meant = self.all().filter(|kept| is_meant(&kept.seen().lock));
+        self.ids_where(|kept| is_meant(&kept.seen().lock))
+    }
+
+    fn ids_where(&self, is_meant: impl Fn(&KeptLock) -> bool) -> Vec<Arc<LockId>> {
+        let meant = self.all().filter(|kept| is_meant(kept));
         let mut ids: Vec<_> = meant.map(|kept| Arc::clone(kept.id())).collect();
         ids.sort();
         ids

@@ -392,6 +392,16 @@ impl LockedJournal<'_> {
         self.ring.view(index, most)
     }
 
+    /// How many records of average length fit into an eighth of the journal.
+    pub fn records_per_eighth(&self) -> u64 {
+        self.ring.records_per_eighth()
+    }
+
+    /// Whether the auditor is to read on.
+    pub fn is_due(&self) -> bool {
+        self.ring.urgency() > Urgency::None
+    }
+
     /// The auditor has read all but `left` of the records up to this index.
     pub fn note_seen(&mut self, end: u64, left: u64) {
         self.ring.note_seen(end, left);

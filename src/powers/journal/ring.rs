@@ -86,10 +86,6 @@ pub struct JournalView {
     pub revisions: u64,
     /// The index behind the last record of the view.
     pub end: u64,
-    /// How many records of average length fit into an eighth of the journal.
-    pub records_per_eighth: u64,
-    /// Whether the auditor is to read on.
-    pub is_due: bool,
 }
 
 /// When the auditor is to read on.
@@ -227,6 +223,16 @@ impl Chunk {
     }
 }
 
+/// The records in some chunks from this index on, oldest first, not decoded.
+fn raw_records_of<'a>(
+    chunks: impl Iterator<Item = &'a Chunk>,
+    index: u64,
+    clients: &'a BTreeMap<u64, Arc<KnownClient>>,
+) -> impl Iterator<Item = RawRecord<'a>> {
+    let chunks = chunks.filter(move |chunk| chunk.end() > index);
+    chunks.flat_map(move |chunk| chunk.raw_records_from(index, clients))
+}
+
 impl JournalView {
     /// The records from this index on, oldest first.
     pub fn from(&self, index: u64) -> impl Iterator<Item = StoredRecord<'_>> {
@@ -235,8 +241,7 @@ impl JournalView {
 
     /// The records from this index on, oldest first, not yet decoded.
     pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
-        let chunks = self.chunks.iter().filter(move |chunk| chunk.end() > index);
-        chunks.flat_map(move |chunk| chunk.raw_records_from(index, &self.clients))
+        raw_records_of(self.chunks.iter().map(|chunk| &**chunk), index, &self.clients)
     }
 }
 
@@ -302,7 +307,7 @@ impl Ring {
 
     /// The bytes of all records.
     pub fn used(&self) -> usize {
-        self.older.iter().map(|chunk| chunk.bytes.len()).sum::<usize>() + self.current.bytes.len()
+        self.chunks().map(|chunk| chunk.bytes.len()).sum()
     }
 
     pub fn clear(&mut self) {
@@ -313,6 +318,11 @@ impl Ring {
         self.clients = Clients::default();
         (self.forgotten, self.events, self.unseen, self.seen_bytes) = (0, 0, 0, bytes_before);
         self.count();
+    }
+
+    /// The chunks, the oldest first.
+    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.older.iter().map(|chunk| &**chunk).chain([&self.current])
     }
 
     /// The index of the oldest record.
@@ -345,6 +355,12 @@ impl Ring {
         }
     }
 
+    /// How many records of average length fit into an eighth of the journal.
+    pub fn records_per_eighth(&self) -> u64 {
+        let records = self.written - self.oldest();
+        records.saturating_mul(self.room as u64 / 8) / self.used().max(1) as u64
+    }
+
     /// The records from this index on, at least `most` of them if there are as many.
     pub fn view(&self, index: u64, most: usize) -> JournalView {
         let end_wanted = index.max(self.oldest()).saturating_add(most as u64);
@@ -353,15 +369,12 @@ impl Ring {
         if self.current.first < end_wanted {
             chunks.push(Arc::new(self.current.tail(index)));
         }
-        let records = self.written - self.oldest();
         JournalView {
             end: chunks.last().map_or(self.written, |chunk| chunk.end()),
             clients: Arc::clone(&self.clients),
             oldest: self.oldest(),
             written: self.written,
             revisions: self.revisions,
-            records_per_eighth: records.saturating_mul(self.room as u64 / 8) / self.used().max(1) as u64,
-            is_due: self.urgency() > Urgency::None,
             chunks,
         }
     }
@@ -370,7 +383,7 @@ impl Ring {
     /// they are few, or were left on purpose.
     pub fn note_seen(&mut self, end: u64, left: u64) {
         self.unseen = left.min(MOST_UNSEEN / 2) + self.written.saturating_sub(end);
-        let next = self.older.iter().map(|chunk| &**chunk).chain([&self.current]).find(|chunk| chunk.end() > end);
+        let next = self.chunks().find(|chunk| chunk.end() > end);
         self.seen_bytes = next.map_or(self.current.bytes_to_end(), |chunk| chunk.bytes_before);
     }
 
@@ -480,9 +493,7 @@ impl Ring {
 
     /// As [`from`](Self::from), without decoding them.
     pub fn raw_records_from(&self, index: u64) -> impl Iterator<Item = RawRecord<'_>> {
-        let chunks = self.older.iter().map(|chunk| &**chunk).chain([&self.current]);
-        let chunks = chunks.filter(move |chunk| chunk.end() > index);
-        chunks.flat_map(move |chunk| chunk.raw_records_from(index, &self.clients))
+        raw_records_of(self.chunks(), index, &self.clients)
     }
 
     /// Marks the last replies to a client as lost, `unwritten` bytes of them, none before record `from`.
