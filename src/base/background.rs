@@ -15,3 +15,8 @@ pub fn in_background<T: Send + 'static>(
     thread.spawn(move || drop(sender.send(work())))?;
     Ok(async move { receiver.await.ok() })
 }
+
+/// Frees something large, and nobody waits for that. Without a thread it is freed here.
+pub fn free_beside<T: Send + 'static>(name: &str, large: T) {
+    drop(in_background(name, move || drop(large)));
+}

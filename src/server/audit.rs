@@ -177,7 +177,8 @@ impl AuditGuard {
         time: impl Future<Output = ()>,
     ) -> Result<u64, Error> {
         let query = FindingQuery { code: Some(code), ..FindingQuery::default() };
-        so_many_found(Arc::clone(&self.audit), query, (count, timeout), time).await.map_err(refused)
+        let sleep = |rest| Timeout::start(&self.events, rest);
+        so_many_found(Arc::clone(&self.audit), query, (count, timeout), time, sleep).await.map_err(refused)
     }
 
     /// Panics if there are errors or warnings that are not allowed, as if the test had ended. The message tells the

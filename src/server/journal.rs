@@ -117,7 +117,7 @@ impl JournalGuard {
 
     /// Deletes all entries; sequence numbers continue.
     pub fn clear(&self) {
-        self.engine.instance.clear_journal();
+        self.engine.instance.clear_journal()();
     }
 
     /// Writes all entries to a file, one JSON object a line, atomically. Returns their number.
@@ -130,7 +130,7 @@ impl JournalGuard {
 impl Drop for JournalGuard {
     fn drop(&mut self) {
         if self.began {
-            self.engine.instance.stop_journal();
+            self.engine.instance.stop_journal()();
         }
     }
 }

@@ -17,25 +17,25 @@ use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, spawn, start};
 
-type Told = BTreeMap<String, Frame>;
+pub type Told = BTreeMap<String, Frame>;
 
-fn told(map: &Frame) -> Told {
+pub fn told(map: &Frame) -> Told {
     map.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
 }
 
-fn audited() -> (Server, Wire) {
+pub fn audited() -> (Server, Wire) {
     let server = start(Server::builder().audit());
     let driver = Wire::connect(address(&server));
     (server, driver)
 }
 
-fn named(address: SocketAddr, name: &str) -> Wire {
+pub fn named(address: SocketAddr, name: &str) -> Wire {
     let mut wire = Wire::connect(address);
     assert_eq!(wire.ask(&format!("CLIENT SETNAME {name}")), Frame::status("OK"));
     wire
 }
 
-fn list(driver: &mut Wire, question: &str) -> Vec<Told> {
+pub fn list(driver: &mut Wire, question: &str) -> Vec<Told> {
     let reply = driver.ask(&format!("REDOUBLE AUDIT LIST {question}"));
     assert!(!reply.is_error(), "{reply:?}");
     reply.items().iter().map(told).collect()
@@ -47,11 +47,11 @@ fn locks(driver: &mut Wire, question: &str) -> Vec<Told> {
     reply.items().iter().map(told).collect()
 }
 
-fn count(driver: &mut Wire, question: &str) -> i64 {
+pub fn count(driver: &mut Wire, question: &str) -> i64 {
     driver.ask(&format!("REDOUBLE AUDIT COUNT {question}")).integer()
 }
 
-fn info(driver: &mut Wire) -> Told {
+pub fn info(driver: &mut Wire) -> Told {
     told(&driver.ask("REDOUBLE AUDIT INFO"))
 }
 
@@ -59,27 +59,27 @@ const TWO: &str = "code two-holders";
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// Two clients who both believe to hold a lock, because one of them has deleted it.
-struct Rivals {
+pub struct Rivals {
     one: Wire,
     other: Wire,
 }
 
 impl Rivals {
-    fn new(address: SocketAddr) -> Self {
+    pub fn new(address: SocketAddr) -> Self {
         Self { one: named(address, "one"), other: named(address, "other") }
     }
 
-    fn race(&mut self, key: &str) {
+    pub fn race(&mut self, key: &str) {
         self.begin(key);
         self.end(key);
     }
 
-    fn begin(&mut self, key: &str) {
+    pub fn begin(&mut self, key: &str) {
         assert_eq!(self.one.ask(&format!("SET {key} 5f0c9a83b1d24e67 NX PX 600000")), Frame::status("OK"));
         assert_eq!(self.other.ask(&format!("SET {key} 91e7c2d40a8b36f5 NX PX 600000")), Frame::NullBulk);
     }
 
-    fn end(&mut self, key: &str) {
+    pub fn end(&mut self, key: &str) {
         assert_eq!(self.other.ask(&format!("DEL {key}")), Frame::Integer(1));
         assert_eq!(self.other.ask(&format!("SET {key} 91e7c2d40a8b36f5 NX PX 600000")), Frame::status("OK"));
     }

@@ -21,6 +21,7 @@ mod hostile;
 mod in_short;
 mod intervals;
 mod lateness;
+mod listeners;
 mod live;
 mod lost_update;
 mod many_locks;

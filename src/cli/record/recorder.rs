@@ -184,8 +184,9 @@ impl Recorder {
                 Err(end) => return Poll::Ready(end),
             }
             let source = &mut self.sources[at];
-            source.follower.skip(cx);
-            // One can have come before the follower was told to wait.
+            source.follower.pass_over();
+            has_more |= source.follower.poll_more(cx).is_ready();
+            // One can have come before it passed over them.
             has_more |= source.follower.journal().stats().written > source.next;
         }
         if has_more {

@@ -9,7 +9,7 @@ use crate::base::process::SearchScope;
 use crate::clients::identification::Identified;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::clients::session::Client;
-use crate::insight::audit::{AuditedServer, Judgement};
+use crate::insight::audit::{AuditedServer, Finding, Judgement};
 use crate::powers::{Hook, Journal, LEAST_SIZE, Urgency};
 
 /// The channel of new findings.
@@ -21,8 +21,10 @@ pub const LONGEST_MARK: usize = 1024;
 impl Instance {
     /// Records every command in the journal, which keeps the newest of so many bytes.
     pub fn start_journal(&self, bytes: usize) {
-        // The audit reads what may fall out of a smaller journal.
-        self.audit.commit_all();
+        if bytes < self.control.journal.stats().most {
+            // The audit reads what may fall out.
+            self.audit.commit_all();
+        }
         self.record_journal(bytes);
     }
 
@@ -85,18 +87,23 @@ impl Instance {
         }
     }
 
-    /// Stops recording; the entries stay.
-    pub fn stop_journal(&self) {
+    /// Stops recording; the entries stay. What is returned lets the audit read them, which can take long.
+    pub fn stop_journal(&self) -> impl FnOnce() + Send + use<> {
         self.active_hooks.disarm(Hook::Journal);
         self.control.journal.stop();
-        self.audit.note_stop(self.number);
+        let (audit, number) = (Arc::clone(&self.audit), self.number);
+        move || audit.note_stop(number)
     }
 
-    /// Removes the entries of the journal, after the audit has read them.
-    pub fn clear_journal(&self) {
-        self.audit.commit_all();
-        self.control.journal.clear();
-        self.control.journal.repeat_mark((self.clock.micros(), real_micros()));
+    /// Removes the entries of the journal, after the audit has read them, which can take long.
+    pub fn clear_journal(&self) -> impl FnOnce() + Send + use<> {
+        let (audit, journal) = (Arc::clone(&self.audit), Arc::clone(&self.control.journal));
+        let now = (self.clock.micros(), real_micros());
+        move || {
+            audit.commit_all();
+            journal.clear();
+            journal.repeat_mark(now);
+        }
     }
 
     /// Registers this server's journal with its audit.
@@ -115,10 +122,9 @@ impl Instance {
     /// Publishes new findings. With `is_patient`, some may be published later.
     pub fn publish_findings(&self, is_patient: bool) {
         if self.audit.is_on() {
-            let has_subscribers = self.pubsub.has_subscribers(FINDINGS_CHANNEL);
-            for finding in self.audit.news(self.number, has_subscribers, is_patient) {
-                self.publish(SubscriptionKind::Channel, FINDINGS_CHANNEL, &finding.json(), None);
-            }
+            let last = self.pubsub.has_subscribers(FINDINGS_CHANNEL).then(|| self.control.journal.last());
+            let news = self.audit.news(self.number, last, is_patient);
+            news.iter().for_each(|finding| self.publish_finding(finding));
         }
     }
 
@@ -149,5 +155,9 @@ impl AuditedServer for Instance {
         if !self.control.journal.is_on() {
             self.record_journal(self.config.number("journal-size"));
         }
+    }
+
+    fn publish_finding(&self, finding: &Finding) {
+        self.publish(SubscriptionKind::Channel, FINDINGS_CHANNEL, &finding.json(), None);
     }
 }

@@ -11,15 +11,16 @@ use super::{
     Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, nothing_more, number, process_fields, text,
 };
 use crate::base::background::in_background;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Stopwatch};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{
-    Allowance, AuditStatus, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity,
+    Allowance, AuditStatus, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity, rest_after,
 };
+use crate::powers::Follower;
 use crate::protocol::Reply;
 use crate::spec::Args;
 
@@ -251,56 +252,106 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let timeout = if args.is_empty() { USUAL_TIMEOUT } else { duration(args)? };
     nothing_more(args)?;
     let audit = Arc::clone(opened(call)?);
-    let event = so_many_found(Arc::clone(&audit), query, (wanted, timeout), Clock::sleep(timeout));
-    let event = async move {
-        if audit.is_large()
-            && let Ok(caught_up) = in_background("redouble-audit", move || audit.catch_up())
-        {
-            caught_up.await;
-        }
-        event.await.map_or_else(Reply::Error, count)
-    };
+    let found = so_many_found(audit, query, (wanted, timeout), Clock::sleep(timeout), Clock::sleep);
+    let event = async move { found.await.map_or_else(Reply::Error, count) };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
 
 /// Waits until there are so many findings like this; how many there are then. When `time` is up, which is after
-/// `timeout`, an error says what was found instead.
-pub fn so_many_found(
+/// `timeout`, an error says what was found instead. `sleep` takes so much real time.
+pub fn so_many_found<S: Future<Output = ()>>(
     audit: Arc<LiveAudit>,
     query: FindingQuery,
     (wanted, timeout): (u64, Duration),
     time: impl Future<Output = ()>,
+    sleep: impl Fn(Duration) -> S,
 ) -> impl Future<Output = Result<u64, CommandError>> {
     // From now on, so that nothing is missed that comes before this is first asked.
     let mut followers = audit.followers();
     async move {
         let mut time = pin!(time);
-        let mut there = 0;
-        let is_reached = poll_fn(|cx| {
-            for follower in &mut followers {
-                follower.skip(cx);
+        let mut is_over = false;
+        loop {
+            followers.iter_mut().for_each(Follower::pass_over);
+            let look = Look::beside_others(&audit, &query).await;
+            if look.fitting >= wanted {
+                return Ok(look.fitting);
             }
-            there = found(&audit, &query, Extent::SoFar).len() as u64;
-            if there >= wanted {
-                return Poll::Ready(true);
+            if is_over || !is_going_on(&audit, &followers) {
+                return Err(too_few(audit.is_on(), &look, wanted, timeout));
             }
-            if !audit.is_on() || !followers.iter().any(|follower| follower.journal().is_on()) {
-                return Poll::Ready(false);
+            is_over = poll_fn(|cx| {
+                // Each is to wake this, so none is left out.
+                let have_more = followers.iter_mut().map(|follower| follower.poll_more(cx).is_ready());
+                if have_more.fold(false, |any, has_more| any | has_more) || !is_going_on(&audit, &followers) {
+                    return Poll::Ready(false);
+                }
+                time.as_mut().poll(cx).map(|()| true)
+            })
+            .await;
+            if !is_over && !look.rest.is_zero() {
+                let mut rest = pin!(sleep(look.rest));
+                is_over = poll_fn(|cx| match time.as_mut().poll(cx) {
+                    Poll::Ready(()) => Poll::Ready(true),
+                    Poll::Pending => rest.as_mut().poll(cx).map(|()| false),
+                })
+                .await;
             }
-            time.as_mut().poll(cx).map(|()| false)
-        })
-        .await;
-        if is_reached { Ok(there) } else { Err(too_few(&audit, (there, wanted), timeout)) }
+        }
     }
 }
 
-fn too_few(audit: &LiveAudit, (there, wanted): (u64, u64), timeout: Duration) -> CommandError {
-    let mut line = match audit.is_on() {
+/// Whether anything can still be found.
+fn is_going_on(audit: &LiveAudit, journals: &[Follower]) -> bool {
+    audit.is_on() && journals.iter().any(|follower| follower.journal().is_on())
+}
+
+/// The findings that there were at some time.
+struct Look {
+    all: Vec<Arc<Finding>>,
+    /// How many of them are meant.
+    fitting: u64,
+    /// How long the next look is to wait.
+    rest: Duration,
+}
+
+impl Look {
+    fn now(audit: &LiveAudit, query: &FindingQuery) -> Self {
+        let all = audit.findings();
+        let fitting = all.iter().filter(|finding| query.fits(finding)).count() as u64;
+        Self { all, fitting, rest: Duration::ZERO }
+    }
+
+    /// If that may take long, other clients do not wait meanwhile.
+    async fn beside_others(audit: &Arc<LiveAudit>, query: &FindingQuery) -> Self {
+        if audit.is_large() {
+            let (audit, query) = (Arc::clone(audit), query.clone());
+            let found = in_background("redouble-audit", move || {
+                let looking = Stopwatch::start();
+                let found = Self::now(&audit, &query);
+                Self { rest: rest_after(looking.elapsed()), ..found }
+            });
+            if let Ok(found) = found
+                && let Some(found) = found.await
+            {
+                return found;
+            }
+        }
+        Self::now(audit, query)
+    }
+}
+
+fn too_few(
+    is_on: bool,
+    Look { all: findings, fitting: there, .. }: &Look,
+    wanted: u64,
+    timeout: Duration,
+) -> CommandError {
+    let mut line = match is_on {
         true => format!("TIMEOUT {there} of {wanted} findings after {}", spell_duration(timeout)),
         false => format!("ERR {there} of {wanted} findings, and the audit is off"),
     };
-    let findings = audit.findings();
     let last: Vec<String> = findings.iter().rev().take(IN_ERROR).map(|finding| in_short(finding)).collect();
     if last.is_empty() {
         line.push_str("; nothing was found");

@@ -104,8 +104,17 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.stop_journal();
-    Ok(Reply::OK)
+    let stop = call.server.stop_journal();
+    when_audited(call, stop)
+}
+
+/// Does what the auditor must have read all entries for. If that may take long, other clients do not wait meanwhile.
+fn when_audited(call: &mut Call<'_>, work: impl FnOnce() + Send + 'static) -> CommandResult<'static> {
+    let is_long = call.server.audit.is_large();
+    beside(call, "redouble-audit", is_long, move || {
+        work();
+        Reply::OK
+    })
 }
 
 fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -343,8 +352,8 @@ fn near(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
-    call.server.clear_journal();
-    Ok(Reply::OK)
+    let clear = call.server.clear_journal();
+    when_audited(call, clear)
 }
 
 fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

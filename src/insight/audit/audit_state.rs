@@ -381,9 +381,9 @@ impl AuditState {
                 let owner = owner(&lock.id);
                 owner.is_some_and(|owner| *owner != *replaced && Some(&owner) != source.node.as_ref())
             };
-            lock.id.server == line.server && holds.into_iter().any(is_given_there) && !is_elsewhere()
+            holds.into_iter().any(is_given_there) && !is_elsewhere()
         };
-        for id in self.locks.ids(was_there) {
+        for id in self.locks.ids(|id| id.server == line.server, was_there) {
             self.with_lock(&id, None, source.clone(), |tracker| tracker.fail_over(&replaced));
         }
     }
@@ -440,9 +440,9 @@ impl AuditState {
     }
 
     /// Something may have happened to locks that the journal does not say.
-    pub fn doubt(&mut self, line: &JournalLine<'_>, is_meant: impl Fn(&Lock) -> bool) {
+    pub fn doubt(&mut self, line: &JournalLine<'_>, is_meant: impl Fn(&LockId) -> bool) {
         let client = self.client_of(line);
-        for id in self.locks.ids(|lock| lock.id.server == line.server && is_meant(lock)) {
+        for id in self.locks.ids_placed(|id| id.server == line.server && is_meant(id)) {
             let source = Self::source_of(line, &client);
             self.with_lock(&id, Some(&client), source, |tracker| tracker.doubt());
         }

@@ -203,7 +203,7 @@ impl Auditor {
                 self.state.with_lock(&id, None, source, |tracker| tracker.advance_time(at, real));
             }
         }
-        let ids = self.state.locks.ids(is_active);
+        let ids = self.state.locks.ids(|_| true, is_active);
         let look = |id: &Arc<LockId>| Some(self.state.locks.look(id.server, id.db, &id.key)?.into_owned());
         ids.iter().filter_map(look).collect()
     }
@@ -584,9 +584,8 @@ impl Auditor {
             let is_alike = |word: &&[u8], key: &[u8]| {
                 word.len() >= 3 && (contains(key, word) || contains(word, key)) && !key.is_empty()
             };
-            let is_named = |lock: &Lock| {
-                lock.id.db == line.db && line.words.iter().skip(1).any(|word| is_alike(word, &lock.id.key))
-            };
+            let is_named =
+                |id: &LockId| id.db == line.db && line.words.iter().skip(1).any(|word| is_alike(word, &id.key));
             self.state.doubt(line, is_named);
         }
     }
@@ -644,7 +643,7 @@ impl Auditor {
     /// It is unknown what a command did, or when: what it may have changed is in doubt.
     fn doubt(&mut self, line: &JournalLine<'_>, kind: CommandKind, lock_effect: LockEffect) {
         match (kind, lock_effect) {
-            (_, LockEffect::FlushDatabase) => self.state.doubt(line, |lock| lock.id.db == line.db),
+            (_, LockEffect::FlushDatabase) => self.state.doubt(line, |id| id.db == line.db),
             (_, LockEffect::FlushAll | LockEffect::SwapDatabases) => self.state.doubt(line, |_| true),
             (CommandKind::Transaction(TransactionCommand::Exec), _) => {
                 unwatch(&mut self.state, line);

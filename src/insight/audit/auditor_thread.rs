@@ -1,4 +1,4 @@
-//! A thread of its own commits records while the servers go on.
+//! A thread of its own commits records while the servers go on, and tells subscribers what is new behind many locks.
 //!
 //! It begins when records are due, and ends when none were for a while. It commits a portion at a time, so that whoever asks the
 //! auditor waits for one portion at most.
@@ -8,10 +8,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::live_state::LiveState;
+use super::subscribers::Subscribers;
+use crate::base::clock::Stopwatch;
 use crate::base::sync::MutexExt;
 
 /// How long the thread waits for more records before it ends.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long to rest before the next look at what the auditor has found: to look takes time for all locks, however few records are
+/// new.
+pub fn rest_after(look: Duration) -> Duration {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(200);
+    (look * 4).clamp(SHORTEST, LONGEST)
+}
 
 /// The state of an audit, and the thread that goes on with it.
 pub struct AuditorThread {
@@ -24,6 +34,7 @@ struct Shared {
     turnstile: Mutex<()>,
     /// Whether the audit is on.
     is_on: Arc<AtomicBool>,
+    subscribers: Subscribers,
     /// Whether the thread commits records.
     is_busy: AtomicBool,
     course: Mutex<Course>,
@@ -43,11 +54,16 @@ impl AuditorThread {
     pub fn new(state: Arc<Mutex<LiveState>>, is_on: Arc<AtomicBool>) -> Self {
         let (turnstile, is_busy) = (Mutex::new(()), AtomicBool::new(false));
         let (course, changed) = (Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { state, turnstile, is_on, is_busy, course, changed }) }
+        let subscribers = Subscribers::default();
+        Self { shared: Arc::new(Shared { state, turnstile, is_on, subscribers, is_busy, course, changed }) }
     }
 
     pub fn state(&self) -> MutexGuard<'_, LiveState> {
         self.shared.state()
+    }
+
+    pub fn subscribers(&self) -> &Subscribers {
+        &self.shared.subscribers
     }
 
     /// Whether the thread is behind with its records.
@@ -97,19 +113,51 @@ impl Shared {
 
     fn run(&self) {
         let _ending = Ending(self);
+        let mut rest = Rest { so_far: Stopwatch::start(), wanted: Duration::ZERO };
         loop {
-            while self.commit_portion() {}
+            while self.commit_portion() {
+                self.tell_news(&mut rest, false);
+            }
+            self.tell_news(&mut rest, true);
             let mut course = self.course.lock_ignoring_poison();
-            self.is_busy.store(false, Ordering::Release);
+            // What is asked for from now on is seen below.
+            self.is_busy.swap(false, Ordering::AcqRel);
             self.changed.notify_all();
+            let is_resting = self.subscribers.are_waiting();
+            let patience = if is_resting { rest.left() } else { PATIENCE };
             let is_idle = |course: &mut Course| !course.is_over && !self.is_busy.load(Ordering::Acquire);
-            let waited = self.changed.wait_timeout_while(course, PATIENCE, is_idle);
+            let waited = self.changed.wait_timeout_while(course, patience, is_idle);
             course = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if course.is_over || !self.is_busy.load(Ordering::Acquire) {
+            if course.is_over || !is_resting && !self.is_busy.load(Ordering::Acquire) {
                 course.is_running = false;
                 return;
             }
         }
+    }
+
+    /// Tells those who wait for news, if it is time. They are told the rest later unless all records are committed that are due.
+    fn tell_news(&self, rest: &mut Rest, are_committed: bool) {
+        if !self.subscribers.are_waiting() || !rest.left().is_zero() {
+            return;
+        }
+        let looking = Stopwatch::start();
+        let mut news = Vec::new();
+        {
+            let mut state = self.state();
+            let waiting = self.subscribers.waiting(&state, are_committed);
+            let findings = match are_committed {
+                true => state.up_to_date(self.is_on.load(Ordering::Relaxed)).findings().to_vec(),
+                false => state.committed.findings().to_vec(),
+            };
+            for server in waiting {
+                let since = self.subscribers.since(server, are_committed);
+                news.push((state.server(server), state.news(server, &findings, since)));
+            }
+        }
+        for (server, news) in &news {
+            news.iter().for_each(|finding| server.iter().for_each(|server| server.publish_finding(finding)));
+        }
+        *rest = Rest { so_far: Stopwatch::start(), wanted: rest_after(looking.elapsed()) };
     }
 
     /// Returns whether there are more.
@@ -125,6 +173,18 @@ impl Shared {
     }
 }
 
+/// The rest behind a look for news.
+struct Rest {
+    so_far: Stopwatch,
+    wanted: Duration,
+}
+
+impl Rest {
+    fn left(&self) -> Duration {
+        self.wanted.saturating_sub(self.so_far.elapsed())
+    }
+}
+
 /// The end of the thread. If it comes by a panic, nobody waits for the thread; the next one to ask the auditor goes on.
 struct Ending<'a>(&'a Shared);
 
@@ -133,6 +193,7 @@ impl Drop for Ending<'_> {
         if std::thread::panicking() {
             self.0.course.lock_ignoring_poison().is_running = false;
             self.0.is_busy.store(false, Ordering::Release);
+            self.0.subscribers.forget_waiting();
             self.0.changed.notify_all();
         }
     }

@@ -11,52 +11,81 @@ use super::lock::LockId;
 
 /// The clients that have to do with locks, by server and client. Copies share the states to which nothing happens.
 #[derive(Clone, Default)]
-pub struct ClientStates(HashMap<(u16, u64), Arc<ClientState>, FixedState>);
+pub struct ClientStates {
+    known: HashMap<(u16, u64), Arc<ClientState>, FixedState>,
+    /// The last locks that clients had whose connections have ended, the latest at the end.
+    left: VecDeque<(Arc<LockId>, ClientIdentity)>,
+}
 
 impl ClientStates {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.known.is_empty()
     }
 
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.known.len()
     }
 
     #[inline]
     pub fn contains_key(&self, client: &(u16, u64)) -> bool {
-        self.0.contains_key(client)
+        self.known.contains_key(client)
     }
 
     #[inline]
     pub fn get(&self, client: &(u16, u64)) -> Option<&ClientState> {
-        self.0.get(client).map(|state| &**state)
+        self.known.get(client).map(|state| &**state)
     }
 
     #[inline]
     pub fn get_mut(&mut self, client: &(u16, u64)) -> Option<&mut ClientState> {
-        self.0.get_mut(client).map(Arc::make_mut)
+        self.known.get_mut(client).map(Arc::make_mut)
     }
 
     /// The state of a client, which is met with this if it was not before.
     #[inline]
     pub fn meet(&mut self, client: &ClientIdentity) -> &mut ClientState {
-        let state = self.0.entry((client.server, client.id));
+        let state = self.known.entry((client.server, client.id));
         Arc::make_mut(state.or_insert_with(|| Arc::new(ClientState::new(client.clone()))))
     }
 
     pub fn values(&self) -> impl Iterator<Item = &ClientState> {
-        self.0.values().map(|state| &**state)
+        self.known.values().map(|state| &**state)
     }
 
+    /// The connection of a client has ended.
     pub fn remove(&mut self, client: &(u16, u64)) {
-        self.0.remove(client);
+        let Some(state) = self.known.remove(client) else { return };
+        for id in &state.had {
+            if self.left.len() >= MAX_LEFT {
+                self.left.pop_front();
+            }
+            self.left.push_back((Arc::clone(id), state.client.clone()));
+        }
     }
 
     /// Forgets the clients of a server.
     pub fn forget(&mut self, server: u16) {
-        self.0.retain(|(number, _), _| *number != server);
+        self.known.retain(|(number, _), _| *number != server);
+        self.left.retain(|(id, _)| id.server != server);
+    }
+
+    /// The last locks that such clients have had or have. Those who are named come first where there are too many.
+    pub fn last_locks(
+        &self,
+        named: [&ClientIdentity; 2],
+        is_meant: impl Fn(&ClientIdentity) -> bool,
+    ) -> Vec<Arc<LockId>> {
+        let is_named = |client: &ClientIdentity| named.iter().any(|named| named.is_same_connection(client));
+        let first = named.into_iter().filter_map(|client| self.get(&(client.server, client.id)));
+        let others = self.values().filter(|state| !is_named(&state.client) && is_meant(&state.client));
+        let present = first.chain(others).flat_map(ClientState::last_locks);
+        let left = self.left.iter().filter(|(_, client)| is_named(client) || is_meant(client)).map(|(id, _)| id);
+        let mut ids: Vec<_> = present.take(MAX_LAST).chain(left).cloned().collect();
+        ids.sort();
+        ids.dedup();
+        ids
     }
 }
 
@@ -66,6 +95,10 @@ pub const MAX_LOCKS: usize = 16;
 pub const MAX_ACCESSED: usize = 64;
 /// How many other connections of its program are remembered of each.
 const MAX_COMPANIONS: usize = 16;
+/// How many locks are remembered that clients had whose connections have ended.
+const MAX_LEFT: usize = 512;
+/// At how many of the last locks of clients it is looked, to find the one that they had at some time.
+const MAX_LAST: usize = 512;
 /// How many entries of `locks_met` are out of date before it is pruned.
 const FEW: usize = 64;
 /// How many entries of `locks_met` are in a page.
@@ -104,7 +137,9 @@ pub struct ClientState {
     pub may_hold_more: bool,
     /// The locks that the client got or waits for, perhaps several times each, in pages that copies share.
     locks_met: Vec<Arc<Vec<Arc<LockId>>>>,
-    /// How many of them the client neither holds nor waits for any more.
+    /// The last locks that the client had and has not any more, the latest at the end.
+    had: VecDeque<Arc<LockId>>,
+    /// How many of `locks_met` the client neither holds nor waits for any more.
     out_of_date: usize,
     /// The keys that the client accessed while it held any lock.
     accessed: VecDeque<KeyAccess>,
@@ -163,6 +198,7 @@ impl ClientState {
             lost: Vec::new(),
             may_hold_more: false,
             locks_met: Vec::new(),
+            had: VecDeque::new(),
             out_of_date: 0,
             accessed: VecDeque::new(),
             companions: Vec::new(),
@@ -216,6 +252,19 @@ impl ClientState {
         } else {
             self.out_of_date += 1;
         }
+    }
+
+    /// A hold of the client has ended.
+    pub fn note_had(&mut self, id: &Arc<LockId>) {
+        if self.had.len() >= MAX_LOCKS {
+            self.had.pop_front();
+        }
+        self.had.push_back(Arc::clone(id));
+    }
+
+    /// The locks that it had or has, the latest of each first.
+    fn last_locks(&self) -> impl Iterator<Item = &Arc<LockId>> {
+        self.had.iter().rev().chain(self.locks_met.iter().rev().flat_map(|page| page.iter().rev()))
     }
 
     /// Whether `locks_met` is to be pruned: most of it is out of date. `tracked` is how many locks there are.

@@ -91,6 +91,9 @@ impl AuditState {
                 self.collector.add_if_listed(Code::NoExpiry, id, || lock.left_behind(end));
             }
             self.global.note_left(id, lock.token());
+            if let Some(state) = self.clients.get_mut(&(end.client.server, end.client.id)) {
+                state.note_had(id);
+            }
         }
         self.locks.note_end(place, Arc::clone(end));
         true

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::client_identity::{ClientIdentity, SameProgram};
+use super::client_state::ClientStates;
 use super::effect::LockShape;
 use super::finding::{Evidence, JournalRef};
 use super::key_versions::Moment;
@@ -43,8 +44,10 @@ pub struct IntendedLocks {
 impl IntendedLocks {
     /// `own` is the section of the client by whose write the other one's is lost. `key` is what they write. `forgotten` has
     /// holds of keys that are not tracked any more, `refused` clients whose connections have ended.
+    ///
+    /// Looks at the last locks alone that these clients and others of their programs have had: there may be very many.
     pub fn of(
-        locks: &LockTable,
+        (locks, clients): (&LockTable, &ClientStates),
         (forgotten, refused): (&VecDeque<(Arc<LockId>, PastHold)>, &Refused),
         key: &LockId,
         own: &Section,
@@ -52,15 +55,20 @@ impl IntendedLocks {
     ) -> Self {
         let is_used = |lock: &Lock| !(lock.is_guess() || lock.holds.is_empty() && lock.past_holds.is_empty());
         let is_other = |id: &LockId| *id != *key;
-        let is_meant = |lock: &Lock| lock.shape != LockShape::Semaphore && is_other(&lock.id) && is_used(lock);
-        let mut ids = locks.ids(is_meant);
-        ids.extend(forgotten.iter().map(|(id, _)| Arc::clone(id)).filter(|id| is_other(id)));
+        let is_meant = |lock: &Lock| lock.shape != LockShape::Semaphore && is_used(lock);
+        let parties = [&own.client, &others.client];
+        let is_party =
+            |client: &ClientIdentity| parties.iter().any(|party| party.same_program(client) != SameProgram::No);
+        let mut ids = clients.last_locks(parties, is_party);
+        ids.extend(forgotten.iter().map(|(id, _)| Arc::clone(id)));
+        ids.retain(|id| is_other(id));
         ids.sort();
         ids.dedup();
         let mut nearest = Self { own: None, others: None, is_one_refused: false };
         let mut rank = 0;
         for id in ids {
-            let lock = locks.get(&id);
+            let lock = locks.look(id.server, id.db, &id.key);
+            let lock = lock.as_deref().filter(|lock| is_meant(lock));
             let holds = Holds {
                 id: &id,
                 present: lock.map_or(&[], |lock| &lock.holds),
@@ -196,7 +204,7 @@ fn is_refused((locks, refused): (&LockTable, &Refused), taken: &Taken, section: 
 
 /// Prefers what is known to be a lock.
 fn better(one: Option<Taken>, other: Option<Taken>, locks: &LockTable) -> Option<Taken> {
-    let is_known = |taken: &Taken| locks.get(&taken.id).is_some_and(Lock::is_known);
+    let is_known = |taken: &Taken| locks.is_known(&taken.id);
     match (one, other) {
         (Some(one), Some(other)) => Some(if is_known(&one) || !is_known(&other) { one } else { other }),
         (one, other) => one.or(other),

@@ -95,8 +95,8 @@ fn note_reasons(state: &mut AuditState, line: &JournalLine<'_>, to: &Destination
 /// All keys of a database, or of the whole server, are deleted.
 pub fn flush(state: &mut AuditState, line: &JournalLine<'_>, db: Option<u32>, cause: FlushCause) {
     let server = line.server;
-    let is_meant = |lock: &Lock| lock.id.server == server && db.is_none_or(|db| lock.id.db == db) && is_there(lock);
-    for id in state.locks.ids(is_meant) {
+    let is_placed = |id: &LockId| id.server == server && db.is_none_or(|db| id.db == db);
+    for id in state.locks.ids(is_placed, is_there) {
         flush_one(state, line, &id, cause);
     }
 }
@@ -128,8 +128,7 @@ pub fn swap_databases(state: &mut AuditState, line: &JournalLine<'_>, one: u32, 
         return;
     }
     let server = line.server;
-    let is_meant = |lock: &Lock| lock.id.server == server && [one, other].contains(&lock.id.db) && is_there(lock);
-    let ids = state.locks.ids(is_meant);
+    let ids = state.locks.ids(|id| id.server == server && [one, other].contains(&id.db), is_there);
     let carried = |id: Arc<LockId>| state.locks.get(&id).and_then(Carried::of).map(|carried| (id, carried));
     let all: Vec<(Arc<LockId>, Carried)> = ids.iter().cloned().filter_map(carried).collect();
     for id in &ids {

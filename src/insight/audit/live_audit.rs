@@ -2,7 +2,7 @@
 //!
 //! Locks are taken in this order: the audit, then the journals.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use super::auditor::Auditor;
 use super::auditor_thread::AuditorThread;
 use super::carried_holds::CarriedHolds;
 use super::finding::Finding;
-use super::finding_collector::{FindingCollector, MAX_FINDINGS, key_of};
+use super::finding_collector::{FindingCollector, MAX_FINDINGS};
 use super::judgement::Judgement;
 use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
 use super::lock_explanation::LockExplanation;
+use super::lock_table::MANY;
 use super::scope::Scope;
-use crate::base::background::in_background;
+use crate::base::background::free_beside;
 use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
 use crate::powers::{Follower, Urgency};
@@ -34,8 +35,6 @@ pub const MAX_ALLOWED: usize = 1000;
 pub struct LiveAudit {
     is_on: Arc<AtomicBool>,
     was_on: AtomicBool,
-    /// The servers to whose findings a client subscribes, a bit for each.
-    subscribed: AtomicU64,
     commands: Table,
     initial: InitialSettings,
     thread: AuditorThread,
@@ -110,7 +109,6 @@ impl LiveAudit {
             is_on,
             was_on: AtomicBool::new(initial.is_on),
             tracked,
-            subscribed: AtomicU64::new(0),
             commands,
             initial,
             memory,
@@ -177,7 +175,8 @@ impl LiveAudit {
             return;
         }
         // Subscribers are told at once.
-        if self.subscribed.load(Ordering::Relaxed) != 0 || !self.thread.go_on() {
+        let are_told_here = self.thread.subscribers().exist() && !self.is_large();
+        if are_told_here || !self.thread.go_on() {
             self.state().commit(false);
         } else if urgency > Urgency::Soon {
             let limit = if urgency == Urgency::Overdue { Duration::MAX } else { SHORT };
@@ -188,14 +187,15 @@ impl LiveAudit {
     /// Commits all records, because a journal is about to be emptied.
     pub fn commit_all(&self) {
         if self.is_on() {
-            self.state().commit(true);
+            let (mut state, _) = self.caught_up();
+            state.commit(true);
         }
     }
 
     /// The journal of a server was switched off: records will be missing.
     pub fn note_stop(&self, server: u16) {
         if self.is_on() {
-            let mut state = self.state();
+            let (mut state, _) = self.caught_up();
             state.commit(true);
             state.servers.iter_mut().filter(|known| known.server == server).for_each(|known| known.has_gap = true);
         }
@@ -237,7 +237,7 @@ impl LiveAudit {
     /// Goes back to the state of the start, as far as one server is concerned. The findings are archived for the conclusion.
     pub fn reset(&self, server: u16, judgement: Judgement) {
         let mut state = self.state();
-        if self.is_on() {
+        if self.is_on() && state.servers.len() > 1 {
             // The findings on the other servers are to stay.
             state.commit(true);
         }
@@ -251,8 +251,8 @@ impl LiveAudit {
             let before =
                 std::mem::replace(committed, Auditor::new(Arc::clone(&self.initial.scope), self.commands.clone()));
             if self.is_large() {
-                // To free what is known of many locks takes long, too. Nobody waits for it; without a thread it is freed here.
-                drop(in_background("redouble-audit", move || drop(before)));
+                // To free what is known of many locks takes long, too.
+                free_beside("redouble-audit", before);
             }
         } else {
             committed.forget_server(server);
@@ -261,7 +261,7 @@ impl LiveAudit {
         committed.inherit(learned, carried);
         published.retain(|(_, number, ..), _| *number != server);
         servers.iter_mut().filter(|known| known.server == server).for_each(ServerProgress::restart);
-        self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
+        self.thread.subscribers().end(server);
         self.is_on.store(self.initial.is_on, Ordering::Relaxed);
         state.lookahead = None;
         state.scope = Arc::clone(&self.initial.scope);
@@ -354,14 +354,7 @@ impl LiveAudit {
 
     /// Whether a question may take so long that other clients should not wait for its answer.
     pub fn is_large(&self) -> bool {
-        /// A lock takes some microseconds.
-        const LARGE: usize = 500;
-        self.thread.is_busy() || self.tracked.load(Ordering::Relaxed) >= LARGE
-    }
-
-    /// Processes the records so far.
-    pub fn catch_up(&self) {
-        self.up_to_date(|_| ());
+        self.thread.is_busy() || self.tracked.load(Ordering::Relaxed) >= MANY
     }
 
     /// The result from the start on, also from before resets, as if the journals ended here.
@@ -453,40 +446,31 @@ impl LiveAudit {
 
     // ---- subscribers
 
-    /// The findings about a server's keys that its subscribers were not told of yet. `has_subscribers` says whether there
-    /// are any, `is_patient` whether the findings may come later.
-    pub fn news(&self, server: u16, has_subscribers: bool, is_patient: bool) -> Vec<Arc<Finding>> {
-        let had_subscribers = self.subscribed.load(Ordering::Relaxed) & bit(server) != 0;
-        if !has_subscribers {
-            if had_subscribers {
-                self.subscribed.fetch_and(!bit(server), Ordering::Relaxed);
-            }
+    /// The findings about a server's keys that its subscribers were not told of yet. `is_patient` says whether they may come later.
+    /// `last` is the number of the server's last command, if a client subscribes there.
+    ///
+    /// Behind many locks the auditor's thread tells them.
+    pub fn news(&self, server: u16, last: Option<u64>, is_patient: bool) -> Vec<Arc<Finding>> {
+        let subscribers = self.thread.subscribers();
+        let Some(last) = last else {
+            subscribers.end(server);
+            return Vec::new();
+        };
+        if self.is_large() && (!subscribers.ask_thread(server, last) || self.thread.go_on()) {
             return Vec::new();
         }
         let mut state = self.state();
         // Findings from before the first subscriber are no news to it.
-        let is_told = self.subscribed.fetch_or(bit(server), Ordering::Relaxed) & bit(server) != 0;
+        let is_told = subscribers.begin(server);
         if is_told && is_patient && state.would_begin_anew() {
             return Vec::new();
         }
-        let findings = state.up_to_date(self.is_on()).findings();
-        let findings: Vec<_> = findings.iter().filter(|finding| finding.server == server).map(Arc::clone).collect();
-        let mut news = Vec::new();
-        for finding in findings {
-            let before = state.published.insert(key_of(&finding), finding.severity);
-            if is_told && before.is_none_or(|severity| severity < finding.severity) && finding.allowed.is_none() {
-                news.push(finding);
-            }
-        }
-        news
+        let since = if is_told { subscribers.since(server, true) } else { u64::MAX };
+        let findings = state.up_to_date(self.is_on()).findings().to_vec();
+        state.news(server, &findings, since)
     }
 
     fn state(&self) -> MutexGuard<'_, LiveState> {
         self.thread.state()
     }
-}
-
-/// The bit of a server; there are at most 64.
-fn bit(server: u16) -> u64 {
-    1 << (server.saturating_sub(1) % 64)
 }

@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use super::auditor::Auditor;
 use super::code::Severity;
 use super::finding::Finding;
-use super::finding_collector::{FindingCollector, FindingKey};
+use super::finding_collector::{FindingCollector, FindingKey, key_of};
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock_table::FETCHED;
@@ -49,6 +49,9 @@ pub trait AuditedServer: Send + Sync {
 
     /// Begins to keep a journal, if it does not yet.
     fn begin_journal(&self);
+
+    /// Tells those who subscribe to findings of one.
+    fn publish_finding(&self, finding: &Finding);
 }
 
 pub struct LiveState {
@@ -181,6 +184,11 @@ impl LiveState {
     pub fn running(&self) -> Vec<(usize, Arc<dyn AuditedServer>)> {
         let servers = self.servers.iter().enumerate();
         servers.filter_map(|(at, server)| Some((at, server.audited.upgrade()?))).collect()
+    }
+
+    /// A server, if it is running.
+    pub fn server(&self, number: u16) -> Option<Arc<dyn AuditedServer>> {
+        self.servers.iter().find(|known| known.server == number)?.audited.upgrade()
     }
 
     /// How many records the journal of each server has had.
@@ -403,6 +411,22 @@ impl LiveState {
         });
         let lookahead = self.lookahead.insert(lookahead);
         lookahead.settled.as_ref().unwrap_or(&lookahead.auditor)
+    }
+
+    /// The findings about a server's keys that its subscribers were not told of yet. Those up to the command of this number are no news.
+    pub fn news(&mut self, server: u16, findings: &[Arc<Finding>], since: u64) -> Vec<Arc<Finding>> {
+        let mut news = Vec::new();
+        for finding in findings.iter().filter(|finding| finding.server == server) {
+            let before = self.published.insert(key_of(finding), finding.severity);
+            let is_news = match before {
+                None => finding.seq > since,
+                Some(severity) => finding.last_seq > since && severity < finding.severity,
+            };
+            if is_news && finding.allowed.is_none() {
+                news.push(Arc::clone(finding));
+            }
+        }
+        news
     }
 
     /// Whether the look-ahead would have to begin anew for few new records.

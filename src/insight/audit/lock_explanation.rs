@@ -58,7 +58,7 @@ pub fn explain_key(state: &AuditState, presumed: &PresumedLocks, key: &[u8]) -> 
         codes.dedup();
         codes
     };
-    let tracked = state.locks.ids(|lock| *lock.id.key == *key);
+    let tracked = state.locks.ids_placed(|id| *id.key == *key);
     let tracked = tracked.iter().filter_map(|id| Some(LockExplanation::of(state.locks.get(id)?, codes_of(id))));
     let mut explanations: Vec<LockExplanation> = tracked.collect();
     let is_declared = is_matched(&state.scope.locks, key);

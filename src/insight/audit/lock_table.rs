@@ -17,9 +17,13 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::resting_lock::{ConnectionEnd, Refusal, RestingLock, Taking, TrackedLock};
+use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
 pub const MAX_LOCKS: usize = 20_000;
+
+/// How many locks are so many that other clients should not wait for work on all of them: each takes some microseconds.
+pub const MANY: usize = 500;
 
 /// The most keys whose locks are fetched together.
 pub const FETCHED: usize = 32;
@@ -707,7 +711,12 @@ impl LockTable {
 
     /// Forgets the locks of a server.
     pub fn forget(&mut self, server: u16) {
-        self.databases.retain(|((number, _), _)| *number != server);
+        let (gone, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.databases).into_iter().partition(|((number, _), _)| *number == server);
+        self.databases = left;
+        if self.len() >= MANY {
+            free_beside("redouble-audit", gone);
+        }
         self.recount();
     }
 
@@ -735,14 +744,24 @@ impl LockTable {
         })
     }
 
+    /// Whether a key is known for a lock.
+    pub fn is_known(&self, id: &LockId) -> bool {
+        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.reasons().are_enough())
+    }
+
     /// The ids of the locks that clients hold or wait for, or whose keys the servers have, in order.
     pub fn ids_in_use(&self) -> Vec<Arc<LockId>> {
         self.ids_where(KeptLock::is_in_use)
     }
 
-    /// The ids of some locks, in order.
-    pub fn ids(&self, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
-        self.ids_where(|kept| is_meant(&kept.seen().lock))
+    /// The ids of some locks, in order. `is_placed` looks at less, so that not all have to be woken.
+    pub fn ids(&self, is_placed: impl Fn(&LockId) -> bool, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
+        self.ids_where(|kept| is_placed(kept.id()) && is_meant(&kept.seen().lock))
+    }
+
+    /// The same where that is all there is to look at.
+    pub fn ids_placed(&self, is_placed: impl Fn(&LockId) -> bool) -> Vec<Arc<LockId>> {
+        self.ids_where(|kept| is_placed(kept.id()))
     }
 
     fn ids_where(&self, is_meant: impl Fn(&KeptLock) -> bool) -> Vec<Arc<LockId>> {

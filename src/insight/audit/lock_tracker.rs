@@ -247,9 +247,12 @@ impl LockTracker<'_> {
         let source = self.context.source.clone();
         let lock = self.lock();
         let hold = lock.holds.remove(hold);
-        let id = Arc::clone(&lock.id);
+        let (id, is_guess) = (Arc::clone(&lock.id), lock.is_guess());
         if let Some(state) = self.context.clients.get_mut(&(hold.client.server, hold.client.id)) {
             state.note_parted(&id);
+            if !is_guess {
+                state.note_had(&id);
+            }
         }
         let lock = self.lock();
         if lock.past_holds.len() >= MAX_PAST_HOLDS {

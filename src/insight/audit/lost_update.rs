@@ -588,17 +588,17 @@ impl LostUpdates {
         let own = section(&client, &overwrite.read.moment, moment);
         let others = section(writer, &lost.basis.map_or(lost.moment, |basis| basis.moment), &lost.moment);
         let key = LockId { server: line.server, db: overwrite.db, key: overwrite.key.into() };
-        let locks = IntendedLocks::of(&state.locks, (&state.forgotten, &state.refused), &key, &own, &others);
+        let locks =
+            IntendedLocks::of((&state.locks, &state.clients), (&state.forgotten, &state.refused), &key, &own, &others);
         let is_certain_by_locks = signs.are_certain_by(&locks);
-        let ids = locks.ids();
-        let shows_a_lock = signs.show_a_lock(&locks);
+        let (ids, shows_a_lock) = (locks.ids(), signs.show_a_lock(&locks));
         if shows_a_lock {
             let source = AuditState::source_of(line, &client);
             for id in &ids {
                 state.with_lock(id, None, source.clone(), |tracker| tracker.note_reason(LockReason::Around));
             }
         }
-        let are_known = shows_a_lock || ids.iter().all(|id| state.locks.get(id).is_some_and(Lock::is_known));
+        let are_known = shows_a_lock || ids.iter().all(|id| state.locks.is_known(id));
         let is_error = severity == Severity::Error || is_certain_by_locks && are_known;
         let severity = if is_error { Severity::Error } else { severity };
         if severity == Severity::Note {

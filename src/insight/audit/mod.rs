@@ -12,7 +12,7 @@
 //! 7. The state machine of a lock: `deadlines`, `lock_tracker`, `apply_effect`; all locks: `resting_lock`, `lock_table`, `shelved_locks`, `audit_state`.
 //! 8. Data: `data_use`, `document`, `kept_value`, `key_versions`, `intended_locks`, `overwrite`, `lost_update`, `free_looks`.
 //! 9. The auditor: `watched_keys`, `key_transfer`, `replaced_masters`, `work_after_loss`, `occupancy`, `occupancy_commands`, `claims`, `declared_locks`, `presumed_locks`, `queued_commands`, `short_notes`, `cross_slot`,
-//!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `live_audit`.
+//!    `effect_order`, [`auditor`]; of several fronts: `front_clocks`, `fronts`; on running servers: `record_merge`, `live_state`, `subscribers`, `auditor_thread`, `live_audit`.
 //! 10. For readers: `explanation`, `known_lock`, `audit_failure`, `finding_json`, [`render`].
 //!
 //! Begin with [`Auditor::process_line`].
@@ -95,6 +95,7 @@ mod scope;
 mod script_effects;
 mod shelved_locks;
 mod short_notes;
+mod subscribers;
 mod timeline;
 mod timestamp;
 mod watched_keys;
@@ -103,6 +104,7 @@ mod work_after_loss;
 pub use allowance::Allowance;
 pub use audit_failure::AuditFailure;
 pub use auditor::Auditor;
+pub use auditor_thread::rest_after;
 #[cfg(feature = "internals")]
 pub use client_identity::ClientIdentity;
 pub use client_process::ClientProcess;

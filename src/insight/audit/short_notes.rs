@@ -289,6 +289,7 @@ impl AuditState {
         let client = self.clients.meet(by);
         client.client.seen = by.seen;
         client.note_parted(&id);
+        client.note_had(&id);
         client.note_release(&id);
         self.prune_met(by);
     }

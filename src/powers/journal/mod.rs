@@ -18,9 +18,9 @@ mod tests;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::task::Context;
+use std::task::{Context, Poll};
 
-use ring::Ring;
+use ring::{LARGE, Ring};
 
 use crate::base::budget::Budget;
 use crate::base::sync::MutexExt;
@@ -298,8 +298,6 @@ impl Journal {
 
     /// Whether it takes so long to read all records that other clients should not wait for that.
     pub fn is_large(&self) -> bool {
-        /// A megabyte takes about a millisecond.
-        const LARGE: usize = 4 << 20;
         self.ring().used() >= LARGE
     }
 
@@ -448,11 +446,20 @@ impl Follower {
         (result, is_anew, view.end < view.written)
     }
 
-    /// Leaves out the records so far; the waker is called when there are more.
-    pub fn skip(&mut self, cx: &mut Context<'_>) {
+    /// Leaves out the records so far.
+    pub fn pass_over(&mut self) {
+        let ring = self.journal.ring();
+        (self.next, self.revisions) = (ring.written, ring.revisions);
+    }
+
+    /// Ready once there are others, or some were changed.
+    pub fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut ring = self.journal.ring();
-        self.next = ring.written;
+        if (self.next, self.revisions) != (ring.written, ring.revisions) {
+            return Poll::Ready(());
+        }
         self.await_more(&mut ring, cx);
+        Poll::Pending
     }
 
     fn await_more(&self, ring: &mut Ring, cx: &Context<'_>) {

@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use super::entry::{Child, Entry, Event, EventKind, Item, Outcome};
 use super::record::{NestedCommand, Payload, Record, RecordHeader};
+use crate::base::background::free_beside;
 use crate::base::budget::{Forgetful, Share};
 use crate::base::process::Process;
 use crate::powers::node_info::NodeSnapshot;
@@ -19,6 +20,9 @@ const CHUNKS: usize = 8;
 /// The least size of a chunk, however many journals share their memory, and that of the first ones.
 const LEAST_CHUNK: usize = 4096;
 const FIRST_CHUNK: usize = 16 * 1024;
+/// How many bytes take so long to read, or to free, that other clients should not wait for that: a megabyte takes about a millisecond
+/// to read.
+pub(super) const LARGE: usize = 4 << 20;
 /// The most bytes of a client's name that are kept.
 const LONGEST_NAME: usize = 1024;
 /// How many records the auditor leaves unread before it is to read on, if there is room for them.
@@ -311,7 +315,10 @@ impl Ring {
     }
 
     pub fn clear(&mut self) {
-        self.older.clear();
+        let older = std::mem::take(&mut self.older);
+        if self.older_capacity >= LARGE {
+            free_beside("redouble-journal", older);
+        }
         self.older_capacity = 0;
         let bytes_before = self.current.bytes_to_end();
         self.current = Chunk { first: self.written, bytes_before, ..Chunk::default() };

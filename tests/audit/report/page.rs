@@ -114,7 +114,8 @@ fn filters_leave_what_is_asked_for() {
 fn keys_and_the_wheel_move_the_picture() {
     let mut page = open(&race());
     page.ask("document.getElementById('stage').focus()");
-    let span = "report.state.to - report.state.from";
+    // In thousandths, as the difference of two moments is not exact.
+    let span = "Math.round(1000 * (report.state.to - report.state.from))";
     let all = page.number(span);
     page.press("+");
     let nearer = page.number(span);
