@@ -26,6 +26,17 @@ impl Engine {
         self.suppress_reply(session, start, out);
     }
 
+    /// The same for a reply that is not needed any more: a large one that is encoded already is not copied.
+    pub fn answer_with(&self, session: &mut Session, reply: Reply<'_>, out: &mut Vec<u8>) {
+        match reply {
+            Reply::Encoded(bytes) if out.is_empty() => {
+                *out = bytes;
+                self.suppress_reply(session, 0, out);
+            }
+            reply => self.answer(session, &reply, out),
+        }
+    }
+
     /// Writes the reply of a blocked command that another client's command has served.
     pub fn resume_with(&self, session: &mut Session, reply: &[u8], out: &mut Vec<u8>) {
         let start = out.len();

@@ -224,7 +224,7 @@ impl Engine {
             }
             Wait::RunningJob(_) | Wait::Event(_) => {
                 if let WaitEnd::Reply(reply) = end {
-                    self.answer(session, &reply, out);
+                    self.answer_with(session, reply, out);
                 }
                 // Commands of the test powers meet no hooks.
                 session.in_flight.stage = Stage::Done;

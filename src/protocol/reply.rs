@@ -52,6 +52,8 @@ pub enum Reply<'a> {
     Attributed(Vec<(Reply<'a>, Reply<'a>)>, Box<Reply<'a>>),
     /// Several replies in a row: a push and the reply behind it.
     Several(Vec<Reply<'a>>),
+    /// A reply that is encoded already, in the protocol of its client.
+    Encoded(Vec<u8>),
     /// No reply: the command has written it itself, or must not reply.
     Nothing,
 }
@@ -104,6 +106,32 @@ impl<'a> Reply<'a> {
     /// A bulk string, or null.
     pub fn bulk_or_null(bytes: Option<&'a [u8]>) -> Self {
         bytes.map_or(Self::Null, |bytes| Self::Bulk(Cow::Borrowed(bytes)))
+    }
+
+    /// An array whose items are encoded as they come, so that a long one takes no more memory than its bytes.
+    pub fn encoded_array(protocol: Protocol, items: impl ExactSizeIterator<Item = Self>) -> Self {
+        let mut out = Vec::new();
+        number_line(&mut out, b'*', items.len() as i64);
+        for item in items {
+            if out.len() > LARGEST {
+                break;
+            }
+            item.write(protocol, &mut out);
+        }
+        Self::Encoded(out)
+    }
+
+    /// The reply, encoded, so that nobody else has to; an error stays one.
+    #[must_use]
+    pub fn into_encoded(self, protocol: Protocol) -> Self {
+        match self {
+            Self::Error(_) | Self::Encoded(_) => self,
+            reply => {
+                let mut out = Vec::new();
+                reply.write(protocol, &mut out);
+                Self::Encoded(out)
+            }
+        }
     }
 
     /// Appends the encoded reply.
@@ -194,6 +222,7 @@ impl<'a> Reply<'a> {
                     reply.write(protocol, out);
                 }
             }
+            Self::Encoded(bytes) => out.extend_from_slice(bytes),
             Self::Nothing => {}
             Self::NullArray | Self::Status(_) | Self::Integer(_) | Self::Bulk(_) | Self::Null => {
                 out.extend_from_slice(b"_\r\n");

@@ -149,3 +149,23 @@ fn what_comes_behind_a_reset_of_many_locks_is_judged_as_if_the_server_had_just_b
         assert_eq!(info(&mut driver)["missed"], Frame::Integer(0));
     }
 }
+
+#[test]
+fn an_answer_beside_other_clients_has_the_form_that_its_client_speaks() {
+    let (server, mut resp2) = audited();
+    let _holder = hold(address(&server), MANY);
+    let mut other = named(address(&server), "other");
+    burst(&mut other, MANY, MANY);
+    let mut resp3 = Wire::connect(address(&server));
+    resp3.ask("HELLO 3");
+    let (flat, map) = (resp2.ask("REDOUBLE LOCKS"), resp3.ask("REDOUBLE LOCKS"));
+    assert_eq!((flat.items().len(), map.items().len()), (MANY, MANY));
+    assert!(matches!((&flat.items()[0], &map.items()[0]), (Frame::Array(_), Frame::Map(_))), "{map:?}");
+    // What is asked for behind it comes behind it, and what nobody wants to hear is not sent.
+    resp2.send(&[request(&["PING"]), request(&["REDOUBLE", "LOCKS"]), request(&["PING"])].concat());
+    assert_eq!((resp2.expect(), resp2.expect(), resp2.expect()), (Frame::status("PONG"), flat, Frame::status("PONG")));
+    resp2.send(&[request(&["CLIENT", "REPLY", "SKIP"]), request(&["REDOUBLE", "LOCKS"]), request(&["PING"])].concat());
+    assert_eq!(resp2.expect(), Frame::status("PONG"));
+    let error = resp3.ask("REDOUBLE AUDIT AWAIT 1000000 1ms");
+    assert!(error.is_error(), "{error:?}");
+}

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Instance;
@@ -26,19 +27,28 @@ impl Instance {
     /// Writes a file atomically. A relative path begins at `dir`. Nothing but a file is ever replaced, so that no pipe makes
     /// the server wait.
     pub fn write_file(&self, path: &Path, content: &[u8], named_by: NamedBy) -> io::Result<()> {
+        self.file_writer(named_by)(path, content)
+    }
+
+    /// The same for another thread.
+    pub fn file_writer(&self, named_by: NamedBy) -> impl FnOnce(&Path, &[u8]) -> io::Result<()> + Send + use<> {
         let folder = self.config.path("dir").unwrap_or_default();
-        let client_creates = named_by == NamedBy::Client;
-        let is_full = client_creates && self.created_files.load(Ordering::Relaxed) >= MOST_CREATED;
-        let creation = if is_full { Creation::Refused } else { Creation::Allowed };
-        let is_new = if named_by == NamedBy::Program || self.config.is_on("enable-paths-outside-dir") {
-            files::write_anywhere(&folder.join(path), content, creation)?
-        } else {
-            files::write_inside(&folder, path, content, creation)?
-        };
-        if is_new && client_creates {
-            self.created_files.fetch_add(1, Ordering::Relaxed);
+        let is_anywhere = named_by == NamedBy::Program || self.config.is_on("enable-paths-outside-dir");
+        let created = Arc::clone(&self.created_files);
+        move |path, content| {
+            let client_creates = named_by == NamedBy::Client;
+            let is_full = client_creates && created.load(Ordering::Relaxed) >= MOST_CREATED;
+            let creation = if is_full { Creation::Refused } else { Creation::Allowed };
+            let is_new = if is_anywhere {
+                files::write_anywhere(&folder.join(path), content, creation)?
+            } else {
+                files::write_inside(&folder, path, content, creation)?
+            };
+            if is_new && client_creates {
+                created.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
         }
-        Ok(())
     }
 
     /// Writes all data, at one instant, to a file that a server can load.

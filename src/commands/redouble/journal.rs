@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -184,9 +185,10 @@ fn list(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     end_of_query(args)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let protocol = call.session.protocol;
     answer(call, move |journal, table| {
         let entries = journal.entries(&query, limit, &|words| table.name(words));
-        Reply::Array(entries.into_iter().map(|entry| described(entry, Vec::new())).collect())
+        Reply::encoded_array(protocol, entries.into_iter().map(|entry| described(entry, Vec::new())))
     })
 }
 
@@ -363,11 +365,14 @@ fn export(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     nothing_more(args)?;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(word));
     call.permit_at_root(args)?;
-    let (content, written) = exported_journal(&opened(call)?.items());
-    call.server.write_file(&path, &content, NamedBy::Client).map_err(|error| {
-        CommandError::quoting("ERR the journal cannot be written to '", word, &format!("': {}", plain(&error)))
-    })?;
-    Ok(count(written))
+    let (write, named) = (call.server.file_writer(NamedBy::Client), word.to_vec());
+    answer(call, move |journal, _| {
+        let (content, written) = exported_journal(&journal.items());
+        let failed = |error: &io::Error| {
+            CommandError::quoting("ERR the journal cannot be written to '", &named, &format!("': {}", plain(error)))
+        };
+        write(&path, &content).map_or_else(|error| Reply::Error(failed(&error)), |()| count(written))
+    })
 }
 
 /// An entry as LIST gives it.

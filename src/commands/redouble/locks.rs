@@ -38,11 +38,11 @@ fn locks(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(expected("key was expected", args.peek()));
     }
     nothing_more(args)?;
-    let audit = Arc::clone(opened(call)?);
+    let (audit, protocol) = (Arc::clone(opened(call)?), call.session.protocol);
     beside_others(call, audit, move |audit| {
         let mut locks = audit.locks();
         locks.retain(|lock| glob.as_ref().is_none_or(|glob| glob::matches(glob, &lock.key, false)));
-        Reply::Array(locks.into_iter().map(described).collect())
+        Reply::encoded_array(protocol, locks.into_iter().map(described))
     })
 }
 

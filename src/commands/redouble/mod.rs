@@ -329,7 +329,8 @@ fn beside(
     if !is_long {
         return Ok(find());
     }
-    let answer = in_background(thread, find);
+    let protocol = call.session.protocol;
+    let answer = in_background(thread, move || find().into_encoded(protocol));
     let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the answer: {error}")))?;
     let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
