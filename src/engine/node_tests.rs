@@ -50,7 +50,7 @@ impl Front {
         let mut instance = Instance::default();
         instance.upstream = Some(upstream);
         let instance = Arc::new(instance);
-        instance.start_journal(LEAST_SIZE);
+        assert!(instance.start_journal(LEAST_SIZE).is_none());
         let table = Table::new(all_rows(), instance.profile);
         Self { engine: Arc::new(Engine::new(instance, table)), deployment }
     }

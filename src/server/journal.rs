@@ -50,8 +50,8 @@ pub struct JournalGuard {
 impl JournalGuard {
     pub(super) fn attach(engine: &Arc<Engine>, events: &Handle) -> Self {
         let began = !engine.instance.control.journal.is_on();
-        if began {
-            engine.instance.start_journal(USUAL_SIZE);
+        if began && let Some(shrink) = engine.instance.start_journal(USUAL_SIZE) {
+            shrink();
         }
         Self { engine: Arc::clone(engine), events: events.clone(), began }
     }

@@ -169,3 +169,21 @@ fn an_answer_beside_other_clients_has_the_form_that_its_client_speaks() {
     let error = resp3.ask("REDOUBLE AUDIT AWAIT 1000000 1ms");
     assert!(error.is_error(), "{error:?}");
 }
+
+#[test]
+fn findings_stay_when_the_journal_is_made_smaller_emptied_or_switched_off_behind_many_locks() {
+    let (server, mut driver) = audited();
+    let mut holder = hold(address(&server), MANY);
+    let mut rivals = Rivals::new(address(&server));
+    for (round, change) in (1..).zip(["ON 256kb", "CLEAR", "OFF", "ON 1mb", "ON 256kb", "ON"]) {
+        burst(&mut holder, 9_000, MANY);
+        rivals.race(&format!("lock:raced:{round}"));
+        assert_eq!(driver.ask(&format!("REDOUBLE JOURNAL {change}")), Frame::status("OK"));
+        // What happens while the journal is off is not known, so it goes on at once.
+        assert_eq!(driver.ask("REDOUBLE JOURNAL ON 256kb"), Frame::status("OK"));
+        assert_eq!(count(&mut driver, TWO), round);
+        assert_eq!(info(&mut driver)["missed"], Frame::Integer(0));
+    }
+    let journal = driver.ask("REDOUBLE JOURNAL INFO");
+    assert!(journal.items().contains(&Frame::Integer(256 << 10)), "{journal:?}");
+}

@@ -19,13 +19,15 @@ pub const FINDINGS_CHANNEL: &[u8] = b"__redouble__:findings";
 pub const LONGEST_MARK: usize = 1024;
 
 impl Instance {
-    /// Records every command in the journal, which keeps the newest of so many bytes.
-    pub fn start_journal(&self, bytes: usize) {
-        if bytes < self.control.journal.stats().most {
-            // The audit reads what may fall out.
-            self.audit.commit_all();
+    /// Records every command in the journal, which keeps the newest of so many bytes. If it becomes smaller, the audit reads what falls
+    /// out, which can take long: that is what is returned.
+    pub fn start_journal(&self, bytes: usize) -> Option<impl FnOnce() + Send + use<>> {
+        if bytes >= self.control.journal.stats().most {
+            self.record_journal(bytes);
+            return None;
         }
-        self.record_journal(bytes);
+        let (audit, number) = (Arc::clone(&self.audit), self.number);
+        Some(move || audit.resize_journal(number, bytes))
     }
 
     fn record_journal(&self, bytes: usize) {
@@ -155,6 +157,10 @@ impl AuditedServer for Instance {
         if !self.control.journal.is_on() {
             self.record_journal(self.config.number("journal-size"));
         }
+    }
+
+    fn keep_journal(&self, bytes: usize) {
+        self.record_journal(bytes);
     }
 
     fn publish_finding(&self, finding: &Finding) {

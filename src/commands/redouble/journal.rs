@@ -99,8 +99,10 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         let text = format!("ERR all journals together may take {together} bytes (journal-memory)");
         return Err(CommandError::new(text.into_bytes()));
     }
-    call.server.start_journal(bytes);
-    Ok(Reply::OK)
+    match call.server.start_journal(bytes) {
+        Some(shrink) => when_audited(call, shrink),
+        None => Ok(Reply::OK),
+    }
 }
 
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

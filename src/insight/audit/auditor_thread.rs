@@ -144,13 +144,15 @@ impl Shared {
         let mut news = Vec::new();
         {
             let mut state = self.state();
-            let waiting = self.subscribers.waiting(&state, are_committed);
-            let findings = match are_committed {
-                true => state.up_to_date(self.is_on.load(Ordering::Relaxed)).findings().to_vec(),
+            let is_on = self.is_on.load(Ordering::Relaxed);
+            let is_all = are_committed && !(is_on && state.commit_portion(false));
+            let waiting = self.subscribers.waiting(&state, is_all);
+            let findings = match is_all {
+                true => state.up_to_date(is_on).findings().to_vec(),
                 false => state.committed.findings().to_vec(),
             };
             for server in waiting {
-                let since = self.subscribers.since(server, are_committed);
+                let since = self.subscribers.since(server, is_all);
                 news.push((state.server(server), state.news(server, &findings, since)));
             }
         }

@@ -192,6 +192,13 @@ impl LiveAudit {
         }
     }
 
+    /// Makes the journal of a server smaller, or larger.
+    pub fn resize_journal(&self, server: u16, bytes: usize) {
+        self.commit_all();
+        let server = self.state().server(server);
+        server.iter().for_each(|server| server.keep_journal(bytes));
+    }
+
     /// The journal of a server was switched off: records will be missing.
     pub fn note_stop(&self, server: u16) {
         if self.is_on() {
@@ -280,7 +287,7 @@ impl LiveAudit {
         }
         let conclusion = space.conclusion();
         let learned = {
-            let (mut state, is_on) = (space.state(), space.is_on());
+            let ((mut state, _), is_on) = (space.caught_up(), space.is_on());
             Judgement::of(state.up_to_date(is_on), 1, false).learned
         };
         let mut state = self.state();
@@ -466,6 +473,9 @@ impl LiveAudit {
             return Vec::new();
         }
         let since = if is_told { subscribers.since(server, true) } else { u64::MAX };
+        if self.is_on() {
+            state.commit(false);
+        }
         let findings = state.up_to_date(self.is_on()).findings().to_vec();
         state.news(server, &findings, since)
     }

@@ -50,6 +50,9 @@ pub trait AuditedServer: Send + Sync {
     /// Begins to keep a journal, if it does not yet.
     fn begin_journal(&self);
 
+    /// Keeps a journal of so many bytes.
+    fn keep_journal(&self, bytes: usize);
+
     /// Tells those who subscribe to findings of one.
     fn publish_finding(&self, finding: &Finding);
 }
@@ -358,13 +361,12 @@ impl LiveState {
         }
     }
 
-    /// An auditor that has processed all records, as long as the audit is on.
+    /// An auditor that has processed all records, as long as the audit is on. What is due should be committed before, so that the
+    /// look-ahead has no more records to process again and again than it must.
     pub fn up_to_date(&mut self, is_on: bool) -> &Auditor {
         if !is_on {
             return &self.committed;
         }
-        // So that the look-ahead has no more records to process again and again than it must.
-        self.commit(false);
         self.is_asked = true;
         let servers = self.running();
         let (views, continues) = {
