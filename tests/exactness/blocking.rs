@@ -237,6 +237,36 @@ fn something_of_another_type_is_not_what_a_client_waits_for() {
 }
 
 #[test]
+fn what_is_gone_again_or_of_another_type_serves_nobody_and_changes_no_order() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        let lines = ["BLPOP k 0", "BZPOPMIN k 0", "BLMOVE k to LEFT LEFT 0", "BLPOP other k k 0"];
+        let mut clients: Vec<Wire> = lines.iter().map(|line| wait(server, &mut admin, line)).collect();
+        for [fill, empty] in [["RPUSH k a", "LPOP k"], ["ZADD k 1 m", "ZREM k m"], ["SET k v", "DEL k"]] {
+            for line in ["MULTI", fill, empty, "EXEC"] {
+                admin.ask(line);
+            }
+            let words = |line: &str| line.split(' ').map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
+            let script = format!("redis.call({}) redis.call({})", words(fill), words(empty));
+            assert_eq!(admin.call(&["EVAL", &script, "1", "k"]), Frame::Null);
+            assert_eq!(blocked(&mut admin), 4);
+            assert!(clients.iter_mut().all(|client| !client.has_reply()));
+        }
+        assert_eq!((admin.ask("SET k v"), admin.ask("DEL k")), (Frame::status("OK"), Frame::Integer(1)));
+        assert_eq!(blocked(&mut admin), 4);
+        assert_eq!(admin.ask("RPUSH k a b"), Frame::Integer(2));
+        assert_eq!((clients[0].expect(), clients[2].expect()), (popped("k", "a"), Frame::bulk("b")));
+        assert_eq!(blocked(&mut admin), 2);
+        admin.ask("ZADD k 1 m");
+        let scored = Frame::Array(vec![Frame::bulk("k"), Frame::bulk("m"), Frame::bulk("1")]);
+        assert_eq!(clients[1].expect(), scored);
+        assert_eq!(admin.ask("RPUSH k c d"), Frame::Integer(2));
+        assert_eq!(clients[3].expect(), popped("k", "c"));
+        assert_eq!(admin.ask("LRANGE k 0 -1"), Frame::Array(vec![Frame::bulk("d")]));
+    });
+}
+
+#[test]
 fn a_destination_of_the_wrong_type_is_an_error_and_the_element_stays() {
     on_both(|server| {
         let mut admin = Wire::connect(server);

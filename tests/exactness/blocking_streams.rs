@@ -126,6 +126,25 @@ fn members_of_a_group_share_out_what_comes_and_readers_all_get_it() {
 }
 
 #[test]
+fn members_of_a_group_are_told_when_a_list_has_taken_the_place_of_their_stream_even_if_others_have_emptied_it() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        for turn in 0..2 {
+            admin.ask("XGROUP CREATE s g $ MKSTREAM");
+            let lines = ["BLPOP s 0", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"];
+            let mut clients = [turn, 1 - turn].map(|line| wait(server, &mut admin, lines[line]));
+            for line in ["MULTI", "DEL s", "RPUSH s x", "EXEC"] {
+                admin.ask(line);
+            }
+            let popped = Frame::Array(vec![Frame::bulk("s"), Frame::bulk("x")]);
+            assert_eq!(clients[turn].expect(), popped);
+            assert_eq!(clients[1 - turn].expect(), Frame::error(GONE));
+            assert_eq!(admin.ask("EXISTS s"), Frame::Integer(0));
+        }
+    });
+}
+
+#[test]
 fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
     const MEMBERS: usize = 6;
     const ENTRIES: usize = 600;

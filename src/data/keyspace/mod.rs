@@ -48,6 +48,7 @@ use encoding::SharedIntegers;
 use memory_sum::MemorySum;
 use settings::number;
 use store::{FEW_SHARDS, MANY_SHARDS};
+pub use waiters::Awaited;
 use waiters::Waiters;
 use watch::Watchers;
 

@@ -1,20 +1,83 @@
 //! Clients blocked on keys (BLPOP and the like), in the order in which they blocked.
 
 use crate::base::sync::MutexExt;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::store::hash_of;
+use super::value::ValueKind;
 
 /// A position in a queue; later ones are higher.
 pub type QueuePosition = u64;
 
+/// What a client is blocked on at a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A value of this type.
+    Value(ValueKind),
+    /// A new entry for a consumer of a group; or that there is no stream any more, which it is told.
+    NewForConsumer,
+}
+
+impl Awaited {
+    /// How many classes there are: one for each type, and one for consumers.
+    const CLASSES: usize = ValueKind::Stream as usize + 2;
+    const CONSUMERS: usize = Self::CLASSES - 1;
+
+    fn class(&self) -> usize {
+        match self {
+            Self::Value(kind) => *kind as usize,
+            Self::NewForConsumer => Self::CONSUMERS,
+        }
+    }
+}
+
+struct Waiter {
+    client: u64,
+    awaited: Awaited,
+}
+
 /// The clients blocked on one key, by position.
 struct Queue {
     key: Box<[u8]>,
-    waiting: BTreeMap<QueuePosition, u64>,
+    waiting: BTreeMap<QueuePosition, Waiter>,
+    /// How many of them are of each class, so that a value that nobody awaits is told without asking each.
+    classes: [usize; Awaited::CLASSES],
+}
+
+impl Queue {
+    fn new(key: &[u8]) -> Self {
+        Self { key: key.into(), waiting: BTreeMap::new(), classes: [0; Awaited::CLASSES] }
+    }
+
+    /// Adds a waiter, unless there is one at this position: of a key that is named twice, the first counts.
+    fn add(&mut self, turn: QueuePosition, waiter: Waiter) {
+        let class = waiter.awaited.class();
+        if let Entry::Vacant(place) = self.waiting.entry(turn) {
+            place.insert(waiter);
+            self.classes[class] += 1;
+        }
+    }
+
+    fn remove(&mut self, turn: QueuePosition) {
+        if let Some(waiter) = self.waiting.remove(&turn) {
+            self.classes[waiter.awaited.class()] -= 1;
+        }
+    }
+
+    /// The next waiter behind a position that what was found under the key concerns.
+    fn next(&self, after: QueuePosition, found: Option<ValueKind>) -> Option<(QueuePosition, u64)> {
+        let concerns = |class| class == Awaited::CONSUMERS || found.is_some_and(|kind| class == kind as usize);
+        if !(0..Awaited::CLASSES).any(|class| concerns(class) && self.classes[class] > 0) {
+            return None;
+        }
+        let mut behind = self.waiting.range((Bound::Excluded(after), Bound::Unbounded));
+        let (turn, waiter) = behind.find(|(_, waiter)| concerns(waiter.awaited.class()))?;
+        Some((*turn, waiter.client))
+    }
 }
 
 #[derive(Default)]
@@ -57,19 +120,19 @@ impl Waiters {
     }
 
     /// Adds a client that blocks on these keys.
-    pub fn add<'k>(&self, db: u32, keys: impl Iterator<Item = &'k [u8]>, who: u64) {
+    pub fn add<'k>(&self, db: u32, keys: impl Iterator<Item = (&'k [u8], Awaited)>, who: u64) {
         let mut queues = self.queues();
         queues.turns += 1;
         let turn = queues.turns;
         queues.by_client.insert(who, turn);
-        for key in keys {
+        for (key, awaited) in keys {
             let of_hash = queues.by_hash.entry((db, hash_of(key))).or_default();
             let known = of_hash.iter().position(|queue| *queue.key == *key);
             let place = known.unwrap_or_else(|| {
-                of_hash.push(Queue { key: key.into(), waiting: BTreeMap::new() });
+                of_hash.push(Queue::new(key));
                 of_hash.len() - 1
             });
-            of_hash[place].waiting.insert(turn, who);
+            of_hash[place].add(turn, Waiter { client: who, awaited });
         }
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
@@ -82,7 +145,7 @@ impl Waiters {
             let hash = (db, hash_of(key));
             let Some(of_hash) = queues.by_hash.get_mut(&hash) else { continue };
             if let Some(queue) = of_hash.iter_mut().find(|queue| *queue.key == *key) {
-                queue.waiting.remove(&turn);
+                queue.remove(turn);
             }
             of_hash.retain(|queue| !queue.waiting.is_empty());
             if of_hash.is_empty() {
@@ -92,11 +155,15 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// The next client in a key's queue behind a position.
-    pub fn next(&self, db: u32, key: &[u8], after: QueuePosition) -> Option<(QueuePosition, u64)> {
-        let queues = self.queues();
-        let behind = (Bound::Excluded(after), Bound::Unbounded);
-        queues.find(db, key)?.waiting.range(behind).next().map(|(turn, who)| (*turn, *who))
+    /// The next client in a key's queue, behind a position, that what was found under the key concerns.
+    pub fn next(
+        &self,
+        db: u32,
+        key: &[u8],
+        after: QueuePosition,
+        found: Option<ValueKind>,
+    ) -> Option<(QueuePosition, u64)> {
+        self.queues().find(db, key)?.next(after, found)
     }
 
     /// The hashes of all awaited keys, each with its database.
@@ -131,22 +198,45 @@ impl Queues {
 mod tests {
     use super::*;
 
+    const LISTS: Awaited = Awaited::Value(ValueKind::List);
+
     #[test]
     fn turns_come_in_the_order_of_waiting_and_nobody_is_left_behind() {
         let waiters = Waiters::default();
         let both = || [&b"a"[..], b"b", b"a"].into_iter();
-        waiters.add(0, both(), 7);
-        waiters.add(0, [&b"b"[..]].into_iter(), 8);
-        waiters.add(1, both(), 9);
+        let lists = || both().map(|key| (key, LISTS));
+        let next = |key, after| waiters.next(0, key, after, Some(ValueKind::List));
+        waiters.add(0, lists(), 7);
+        waiters.add(0, [(&b"b"[..], LISTS)].into_iter(), 8);
+        waiters.add(1, lists(), 9);
         assert!(waiters.has_hash(0, hash_of(b"a")) && !waiters.has_key(2, b"a"));
-        assert_eq!(waiters.next(0, b"a", 0), Some((1, 7)));
-        assert_eq!(waiters.next(0, b"a", 1), None);
-        assert_eq!(waiters.next(0, b"b", 1), Some((2, 8)));
+        assert_eq!(next(b"a", 0), Some((1, 7)));
+        assert_eq!(next(b"a", 1), None);
+        assert_eq!(next(b"b", 1), Some((2, 8)));
         assert_eq!(waiters.keys(0), [b"a"[..].into(), b"b"[..].into()] as [Box<[u8]>; 2]);
         waiters.remove(0, both(), 7);
-        assert_eq!((waiters.next(0, b"a", 0), waiters.next(0, b"b", 0)), (None, Some((2, 8))));
+        assert_eq!((next(b"a", 0), next(b"b", 0)), (None, Some((2, 8))));
         waiters.remove(0, both(), 8);
         waiters.remove(1, both(), 9);
         assert!(waiters.is_empty());
+    }
+
+    #[test]
+    fn only_those_come_whom_the_value_concerns_and_consumers_always() {
+        let waiters = Waiters::default();
+        let (sorted_sets, streams) = (Awaited::Value(ValueKind::SortedSet), Awaited::Value(ValueKind::Stream));
+        for (who, awaited) in [LISTS, sorted_sets, Awaited::NewForConsumer, streams, LISTS].into_iter().enumerate() {
+            waiters.add(0, [(&b"k"[..], awaited)].into_iter(), who as u64);
+        }
+        let served = |found| {
+            let next = |&(turn, _): &(QueuePosition, u64)| waiters.next(0, b"k", turn, found);
+            std::iter::successors(waiters.next(0, b"k", 0, found), next).map(|(_, who)| who).collect::<Vec<_>>()
+        };
+        assert_eq!(served(Some(ValueKind::List)), [0, 2, 4]);
+        assert_eq!(served(Some(ValueKind::SortedSet)), [1, 2]);
+        assert_eq!(served(Some(ValueKind::Stream)), [2, 3]);
+        assert_eq!((served(Some(ValueKind::String)), served(None)), (vec![2], vec![2]));
+        waiters.remove(0, [&b"k"[..]].into_iter(), 2);
+        assert!(served(None).is_empty());
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::clients::session::{BlockedCommand, Client, Served, Session, Signal, Wait};
 use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
-use crate::data::keyspace::{Busy, Entry, ValueKind, View, hash_of};
+use crate::data::keyspace::{Awaited, Busy, Entry, ValueKind, View, hash_of};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Flag, ResolvedRow};
@@ -55,7 +55,12 @@ impl Local {
             protocol: session.protocol,
             retry_at: block.retry_at,
         });
-        self.instance.keyspace.waiters().add(session.db, block.keys.iter(), client.id());
+        let awaited = match is_consumer(row, block.kind) {
+            true => Awaited::NewForConsumer,
+            false => Awaited::Value(block.kind),
+        };
+        let keys = block.keys.iter().map(|key| (key, awaited.clone()));
+        self.instance.keyspace.waiters().add(session.db, keys, client.id());
         Wait::Blocked { deadline: block.deadline, reply: block.timeout_reply }
     }
 
@@ -92,14 +97,13 @@ impl Local {
     fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
-        let was_there = view.peek(key).is_some();
+        view.peek(key);
         // An expired key was removed by that, ahead of what clients do.
         self.instance.replicate(view, false);
-        while let Some((next, id)) = waiters.next(db, key, turn) {
+        loop {
+            let found = view.peek(key).map(Entry::kind);
+            let Some((next, id)) = waiters.next(db, key, turn, found) else { break };
             turn = next;
-            if was_there && view.peek(key).is_none() {
-                break;
-            }
             // A disconnected client leaves the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
             let serve = |blocked: &mut BlockedCommand| {
@@ -121,9 +125,7 @@ impl Local {
     fn retry_blocked(&self, view: &mut View<'_>, blocked: &mut BlockedCommand, key: &[u8]) -> Option<Vec<u8>> {
         let BlockedCommand { row, words, kind, protocol, retry_at, .. } = blocked;
         let Handler::Blocking(run) = self.handlers.of(row.id) else { return None };
-        // A consumer of a stream's group, unlike one that only reads, gets an error when the stream is gone.
-        let is_consumer = *kind == ValueKind::Stream && row.spec.has_flag(Flag::Write);
-        if !is_consumer && view.peek(key).map(Entry::kind) != Some(*kind) {
+        if !is_consumer(*row, *kind) && view.peek(key).map(Entry::kind) != Some(*kind) {
             return None;
         }
         let profile = &self.instance.profile;
@@ -149,4 +151,10 @@ impl Local {
         }
         Some(bytes)
     }
+}
+
+/// Whether a blocked command is that of a consumer of a stream's group. Unlike one that only reads, it gets an error when the
+/// stream is gone.
+fn is_consumer(row: ResolvedRow, kind: ValueKind) -> bool {
+    kind == ValueKind::Stream && row.spec.has_flag(Flag::Write)
 }
