@@ -3,7 +3,7 @@
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::data::keyspace::ValueKind;
+use crate::data::keyspace::{Awaited, ValueKind};
 use crate::protocol::{OwnedWords, Reply, Words};
 
 /// The releases in which scripts may call blocking commands: these return at once.
@@ -29,6 +29,8 @@ pub enum ReplyOrBlock<'v> {
 pub struct BlockForKeys<'v> {
     pub keys: Words<'v>,
     pub kind: ValueKind,
+    /// What exactly is awaited at each key; any value of the type at those for which nothing stands here.
+    pub awaited: Vec<Awaited>,
     /// `None` blocks for ever.
     pub deadline: Option<Millis>,
     pub timeout_reply: Reply<'static>,
@@ -44,7 +46,8 @@ impl<'v> BlockForKeys<'v> {
     /// For commands whose reply to a time-out, and where they must not block, is a null array.
     pub fn new(keys: Words<'v>, kind: ValueKind, deadline: Option<Millis>) -> Self {
         let (timeout_reply, denied_reply) = (Reply::NullArray, Reply::NullArray);
-        Self { keys, kind, deadline, timeout_reply, denied_reply, retry_at: None, retry: None }
+        let awaited = Vec::new();
+        Self { keys, kind, awaited, deadline, timeout_reply, denied_reply, retry_at: None, retry: None }
     }
 }
 

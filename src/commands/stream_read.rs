@@ -11,7 +11,7 @@ use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::commands::{BlockForKeys, BlockingResult, Command, Handler, ReadyKey, ReplyOrBlock};
-use crate::data::keyspace::{Group as ConsumerGroup, Log, Stream, StreamId, ValueKind, View};
+use crate::data::keyspace::{Awaited, Group as ConsumerGroup, Log, Stream, StreamId, ValueKind, View};
 use crate::protocol::{OwnedWords, Reply, Words, parse_integer, until_nul};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 
@@ -240,7 +240,7 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
     let retry = rewritten.then(|| with_resolved_ids(args.words(), &request, &from));
     let streams = view.collections::<Stream>(request.keys)?;
     let mut found = Vec::new();
-    for ((stream, key), from) in streams.into_iter().zip(request.keys.iter()).zip(from) {
+    for ((stream, key), &from) in streams.into_iter().zip(request.keys.iter()).zip(&from) {
         let Some(log) = stream.map(Stream::log) else { continue };
         if log.last_left().is_some_and(|last| last > from) {
             found.push((Reply::bulk(key), entries_after(log, from, request.count)));
@@ -250,7 +250,11 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
         return Ok(ReplyOrBlock::Reply(Reply::MapOrPairs(found)));
     }
     let waits = request.wait.take();
-    Ok(block(&request, waits, retry))
+    let mut reply = block(&request, waits, retry);
+    if let ReplyOrBlock::Block(block) = &mut reply {
+        block.awaited = from.into_iter().map(Awaited::EntryAfter).collect();
+    }
+    Ok(reply)
 }
 
 /// The id just before the last entry.
@@ -395,6 +399,7 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
         let mut reply = block(&request, None, None);
         if let ReplyOrBlock::Block(block) = &mut reply {
             let idle_at = |min_idle: i64| oldest.unwrap_or(now).saturating_add(min_idle);
+            block.awaited = request.keys.iter().map(|_| Awaited::NewInGroup(name.into())).collect();
             block.retry_at = min_idle.map(|min_idle| idle_at(min_idle).max(now.saturating_add(1)));
         }
         return Ok(reply);

@@ -145,6 +145,43 @@ fn members_of_a_group_are_told_when_a_list_has_taken_the_place_of_their_stream_e
 }
 
 #[test]
+fn an_entry_wakes_those_alone_who_read_from_before_it() {
+    on_both(|server| {
+        let mut admin = Wire::connect(server);
+        for line in ["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE s h $", "XGROUP CREATE t g $ MKSTREAM"] {
+            admin.ask(line);
+        }
+        let mut clients: Vec<Wire> = [
+            "XREAD BLOCK 0 STREAMS s 5-1",
+            "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >",
+            "XREADGROUP GROUP g d BLOCK 0 STREAMS s >",
+            "XREADGROUP GROUP h c BLOCK 0 STREAMS s >",
+            // Of a stream that is named twice the first id counts, and each stream has an id of its own.
+            "XREAD BLOCK 0 STREAMS s s 3-1 0-0",
+            "XREAD BLOCK 0 STREAMS t s 9-1 $",
+            "XREAD BLOCK 0 STREAMS t s $ 9-1",
+        ]
+        .iter()
+        .map(|line| wait(server, &mut admin, line))
+        .collect();
+        let mut served = |admin: &mut Wire, id: &str, members: &[usize]| {
+            admin.ask(&format!("XADD s {id} f v"));
+            for member in members {
+                assert_eq!(clients[*member].expect(), entries("s", &[(id, "v")]), "client {member}, entry {id}");
+            }
+        };
+        served(&mut admin, "3-1", &[1, 3, 5]);
+        assert_eq!(blocked(&mut admin), 4);
+        served(&mut admin, "5-1", &[2, 4]);
+        assert_eq!(blocked(&mut admin), 2);
+        served(&mut admin, "5-2", &[0]);
+        admin.ask("XADD t 1-1 f v");
+        assert_eq!(clients[6].expect(), entries("t", &[("1-1", "v")]));
+        assert_eq!(blocked(&mut admin), 0);
+    });
+}
+
+#[test]
 fn every_entry_goes_to_exactly_one_member_of_a_group_however_many_read() {
     const MEMBERS: usize = 6;
     const ENTRIES: usize = 600;

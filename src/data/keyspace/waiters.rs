@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::store::hash_of;
+use super::stream::{Stream, StreamId};
 use super::value::ValueKind;
 
 /// A position in a queue; later ones are higher.
@@ -18,8 +19,10 @@ pub type QueuePosition = u64;
 pub enum Awaited {
     /// A value of this type.
     Value(ValueKind),
-    /// A new entry for a consumer of a group; or that there is no stream any more, which it is told.
-    NewForConsumer,
+    /// An entry of a stream behind this one.
+    EntryAfter(StreamId),
+    /// An entry that no consumer of this group has got; or that stream or group are gone, which the consumer is told.
+    NewInGroup(Box<[u8]>),
 }
 
 impl Awaited {
@@ -27,10 +30,21 @@ impl Awaited {
     const CLASSES: usize = ValueKind::Stream as usize + 2;
     const CONSUMERS: usize = Self::CLASSES - 1;
 
+    /// Whether a stream has what is awaited, or lacks the group.
+    pub fn is_in(&self, stream: &Stream) -> bool {
+        let last = stream.log().last();
+        match self {
+            Self::Value(_) => true,
+            Self::EntryAfter(id) => last > *id,
+            Self::NewInGroup(name) => stream.group(name).is_none_or(|group| last > group.last()),
+        }
+    }
+
     fn class(&self) -> usize {
         match self {
             Self::Value(kind) => *kind as usize,
-            Self::NewForConsumer => Self::CONSUMERS,
+            Self::EntryAfter(_) => ValueKind::Stream as usize,
+            Self::NewInGroup(_) => Self::CONSUMERS,
         }
     }
 }
@@ -69,13 +83,18 @@ impl Queue {
     }
 
     /// The next waiter behind a position that what was found under the key concerns.
-    fn next(&self, after: QueuePosition, found: Option<ValueKind>) -> Option<(QueuePosition, u64)> {
+    fn next(
+        &self,
+        after: QueuePosition,
+        found: Option<ValueKind>,
+        is_due: impl Fn(&Awaited) -> bool,
+    ) -> Option<(QueuePosition, u64)> {
         let concerns = |class| class == Awaited::CONSUMERS || found.is_some_and(|kind| class == kind as usize);
         if !(0..Awaited::CLASSES).any(|class| concerns(class) && self.classes[class] > 0) {
             return None;
         }
         let mut behind = self.waiting.range((Bound::Excluded(after), Bound::Unbounded));
-        let (turn, waiter) = behind.find(|(_, waiter)| concerns(waiter.awaited.class()))?;
+        let (turn, waiter) = behind.find(|(_, waiter)| concerns(waiter.awaited.class()) && is_due(&waiter.awaited))?;
         Some((*turn, waiter.client))
     }
 }
@@ -155,15 +174,17 @@ impl Waiters {
         self.awaited.store(queues.by_hash.len(), Ordering::Relaxed);
     }
 
-    /// The next client in a key's queue, behind a position, that what was found under the key concerns.
+    /// The next client in a key's queue, behind a position, that what was found under the key concerns, and that is due. The
+    /// queues are locked while each is judged.
     pub fn next(
         &self,
         db: u32,
         key: &[u8],
         after: QueuePosition,
         found: Option<ValueKind>,
+        is_due: impl Fn(&Awaited) -> bool,
     ) -> Option<(QueuePosition, u64)> {
-        self.queues().find(db, key)?.next(after, found)
+        self.queues().find(db, key)?.next(after, found, is_due)
     }
 
     /// The hashes of all awaited keys, each with its database.
@@ -205,7 +226,7 @@ mod tests {
         let waiters = Waiters::default();
         let both = || [&b"a"[..], b"b", b"a"].into_iter();
         let lists = || both().map(|key| (key, LISTS));
-        let next = |key, after| waiters.next(0, key, after, Some(ValueKind::List));
+        let next = |key, after| waiters.next(0, key, after, Some(ValueKind::List), |_| true);
         waiters.add(0, lists(), 7);
         waiters.add(0, [(&b"b"[..], LISTS)].into_iter(), 8);
         waiters.add(1, lists(), 9);
@@ -224,13 +245,14 @@ mod tests {
     #[test]
     fn only_those_come_whom_the_value_concerns_and_consumers_always() {
         let waiters = Waiters::default();
+        let consumer = Awaited::NewInGroup(b"g"[..].into());
         let (sorted_sets, streams) = (Awaited::Value(ValueKind::SortedSet), Awaited::Value(ValueKind::Stream));
-        for (who, awaited) in [LISTS, sorted_sets, Awaited::NewForConsumer, streams, LISTS].into_iter().enumerate() {
+        for (who, awaited) in [LISTS, sorted_sets, consumer, streams, LISTS].into_iter().enumerate() {
             waiters.add(0, [(&b"k"[..], awaited)].into_iter(), who as u64);
         }
         let served = |found| {
-            let next = |&(turn, _): &(QueuePosition, u64)| waiters.next(0, b"k", turn, found);
-            std::iter::successors(waiters.next(0, b"k", 0, found), next).map(|(_, who)| who).collect::<Vec<_>>()
+            let next = |&(turn, _): &(QueuePosition, u64)| waiters.next(0, b"k", turn, found, |_| true);
+            std::iter::successors(next(&(0, 0)), next).map(|(_, who)| who).collect::<Vec<_>>()
         };
         assert_eq!(served(Some(ValueKind::List)), [0, 2, 4]);
         assert_eq!(served(Some(ValueKind::SortedSet)), [1, 2]);
@@ -238,5 +260,21 @@ mod tests {
         assert_eq!((served(Some(ValueKind::String)), served(None)), (vec![2], vec![2]));
         waiters.remove(0, [&b"k"[..]].into_iter(), 2);
         assert!(served(None).is_empty());
+    }
+
+    #[test]
+    fn a_stream_concerns_those_alone_who_have_not_read_so_far() {
+        let mut stream = Stream::default();
+        let id = |ms| StreamId { ms, seq: 1 };
+        stream.log_mut().set_last(id(5), None, None);
+        let waiters = Waiters::default();
+        for (who, after) in [6, 5, 4, 9].into_iter().enumerate() {
+            let awaited = Awaited::EntryAfter(id(after));
+            waiters.add(0, [(&b"k"[..], awaited)].into_iter(), who as u64);
+        }
+        let found = Some(ValueKind::Stream);
+        assert_eq!(waiters.next(0, b"k", 0, found, |awaited| awaited.is_in(&stream)), Some((3, 2)));
+        assert_eq!(waiters.next(0, b"k", 3, found, |awaited| awaited.is_in(&stream)), None);
+        assert!(Awaited::NewInGroup(b"gone"[..].into()).is_in(&stream));
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::clients::session::{BlockedCommand, Client, Served, Session, Signal, Wait};
 use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
-use crate::data::keyspace::{Awaited, Busy, Entry, ValueKind, View, hash_of};
+use crate::data::keyspace::{Awaited, Busy, Entry, Stream, ValueKind, View, hash_of};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Flag, ResolvedRow};
@@ -55,11 +55,9 @@ impl Local {
             protocol: session.protocol,
             retry_at: block.retry_at,
         });
-        let awaited = match is_consumer(row, block.kind) {
-            true => Awaited::NewForConsumer,
-            false => Awaited::Value(block.kind),
-        };
-        let keys = block.keys.iter().map(|key| (key, awaited.clone()));
+        let awaited = block.awaited.into_iter().map(Some).chain(std::iter::repeat(None));
+        let awaited = awaited.map(|awaited| awaited.unwrap_or(Awaited::Value(block.kind)));
+        let keys = block.keys.iter().zip(awaited);
         self.instance.keyspace.waiters().add(session.db, keys, client.id());
         Wait::Blocked { deadline: block.deadline, reply: block.timeout_reply }
     }
@@ -97,12 +95,16 @@ impl Local {
     fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
         let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
+        // Since 7.2 a command that runs again can do more than take from this key.
+        let serves_ready_key = !self.instance.profile.since_redis(7, 2);
         view.peek(key);
         // An expired key was removed by that, ahead of what clients do.
         self.instance.replicate(view, false);
         loop {
             let found = view.peek(key).map(Entry::kind);
-            let Some((next, id)) = waiters.next(db, key, turn, found) else { break };
+            let stream = if serves_ready_key { view.peek_found_collection::<Stream>(key) } else { None };
+            let is_due = |awaited: &Awaited| stream.is_none_or(|stream| awaited.is_in(stream));
+            let Some((next, id)) = waiters.next(db, key, turn, found, is_due) else { break };
             turn = next;
             // A disconnected client leaves the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
