@@ -251,7 +251,9 @@ fn xread<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'v>) -
     }
     let waits = request.wait.take();
     let mut reply = block(&request, waits, retry);
-    if let ReplyOrBlock::Block(block) = &mut reply {
+    if let ReplyOrBlock::Block(block) = &mut reply
+        && is_served_by_key(&request, args.profile())
+    {
         block.awaited = from.into_iter().map(Awaited::EntryAfter).collect();
     }
     Ok(reply)
@@ -298,6 +300,11 @@ fn block<'v>(
             ReplyOrBlock::Block(BlockForKeys { retry, ..BlockForKeys::new(request.keys, ValueKind::Stream, deadline) })
         }
     }
+}
+
+/// Whether a blocked request goes by the key alone that is ready. Since 7.2 it reads all its streams again.
+fn is_served_by_key(request: &ReadRequest<'_>, profile: &Profile) -> bool {
+    request.keys.len() == 1 || !profile.since_redis(7, 2)
 }
 
 /// What XREADGROUP returns for one stream.
@@ -399,7 +406,11 @@ fn xreadgroup<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, ready: ReadyKey<'
         let mut reply = block(&request, None, None);
         if let ReplyOrBlock::Block(block) = &mut reply {
             let idle_at = |min_idle: i64| oldest.unwrap_or(now).saturating_add(min_idle);
-            block.awaited = request.keys.iter().map(|_| Awaited::NewInGroup(name.into())).collect();
+            let awaited = match request.min_idle.is_none() && is_served_by_key(&request, args.profile()) {
+                true => Awaited::NewInGroup { group: name.into(), consumer: consumer.into() },
+                false => Awaited::ForConsumer,
+            };
+            block.awaited = vec![awaited; request.keys.len()];
             block.retry_at = min_idle.map(|min_idle| idle_at(min_idle).max(now.saturating_add(1)));
         }
         return Ok(reply);

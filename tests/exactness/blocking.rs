@@ -248,7 +248,7 @@ fn what_is_gone_again_or_of_another_type_serves_nobody_and_changes_no_order() {
             }
             let words = |line: &str| line.split(' ').map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
             let script = format!("redis.call({}) redis.call({})", words(fill), words(empty));
-            assert_eq!(admin.call(&["EVAL", &script, "1", "k"]), Frame::Null);
+            assert_eq!(admin.call(&["EVAL", &script, "1", "k"]), Frame::NullBulk);
             assert_eq!(blocked(&mut admin), 4);
             assert!(clients.iter_mut().all(|client| !client.has_reply()));
         }

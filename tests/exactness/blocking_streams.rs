@@ -129,19 +129,64 @@ fn members_of_a_group_share_out_what_comes_and_readers_all_get_it() {
 fn members_of_a_group_are_told_when_a_list_has_taken_the_place_of_their_stream_even_if_others_have_emptied_it() {
     on_both(|server| {
         let mut admin = Wire::connect(server);
-        for turn in 0..2 {
-            admin.ask("XGROUP CREATE s g $ MKSTREAM");
-            let lines = ["BLPOP s 0", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"];
-            let mut clients = [turn, 1 - turn].map(|line| wait(server, &mut admin, lines[line]));
-            for line in ["MULTI", "DEL s", "RPUSH s x", "EXEC"] {
-                admin.ask(line);
-            }
-            let popped = Frame::Array(vec![Frame::bulk("s"), Frame::bulk("x")]);
-            assert_eq!(clients[turn].expect(), popped);
-            assert_eq!(clients[1 - turn].expect(), Frame::error(GONE));
-            assert_eq!(admin.ask("EXISTS s"), Frame::Integer(0));
+        let mut first = wait(server, &mut admin, "BLPOP s 0");
+        admin.ask("XGROUP CREATE s g $ MKSTREAM");
+        let mut member = wait(server, &mut admin, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        for line in ["MULTI", "DEL s", "RPUSH s x", "EXEC"] {
+            admin.ask(line);
         }
+        assert_eq!(first.expect(), Frame::Array(vec![Frame::bulk("s"), Frame::bulk("x")]));
+        assert_eq!(member.expect(), Frame::error(GONE));
+        assert_eq!(admin.ask("EXISTS s"), Frame::Integer(0));
     });
+}
+
+/// Since 7.2 a blocked command that runs again is a request like any other, even if it goes on waiting.
+#[test]
+fn those_who_go_on_waiting_were_seen_and_have_looked() {
+    let server = start(Server::builder().compat(profile("redis-7.2")));
+    server.freeze();
+    let mut admin = Wire::connect(address(&server));
+    let hits = |admin: &mut Wire| {
+        let info = admin.ask("INFO stats").text();
+        info.lines()
+            .find_map(|line| line.strip_prefix("keyspace_hits:"))
+            .expect("hits")
+            .parse::<usize>()
+            .expect("a number")
+    };
+    let consumers = |admin: &mut Wire| -> Vec<(String, i64)> {
+        let consumers = admin.ask("XINFO CONSUMERS s g");
+        consumers.items().iter().map(|fields| (fields.items()[1].text(), fields.items()[5].integer())).collect()
+    };
+    admin.ask("XGROUP CREATE s g $ MKSTREAM");
+    admin.ask("XGROUP CREATE t g $ MKSTREAM");
+    let mut clients: Vec<Wire> = [
+        "XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
+        "XREADGROUP GROUP g b BLOCK 0 STREAMS s >",
+        "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >",
+        "XREAD BLOCK 0 STREAMS s 9-1",
+    ]
+    .iter()
+    .map(|line| wait(address(&server), &mut admin, line))
+    .collect();
+    server.advance(Duration::from_millis(70));
+    admin.ask("XGROUP DELCONSUMER s g b");
+    let before = hits(&mut admin);
+    admin.ask("XADD s 1-1 f v");
+    assert_eq!(clients[0].expect(), entries("s", &[("1-1", "v")]));
+    // Two look-ups for each stream of each client.
+    assert_eq!(hits(&mut admin) - before, 2 + 2 + 4 + 2);
+    let seen = |names: &[&str]| -> Vec<(String, i64)> { names.iter().map(|name| (name.to_string(), 0)).collect() };
+    assert_eq!(consumers(&mut admin), seen(&["a", "b", "c"]));
+    server.advance(Duration::from_millis(70));
+    let before = hits(&mut admin);
+    admin.ask("XADD s 2-1 f v");
+    assert_eq!(clients[1].expect(), entries("s", &[("2-1", "v")]));
+    assert_eq!(hits(&mut admin) - before, 2 + 4 + 2);
+    let now = consumers(&mut admin);
+    assert_eq!((now[0].1, &now[1..]), (70, &seen(&["b", "c"])[..]));
+    assert_eq!(blocked(&mut admin), 2);
 }
 
 #[test]

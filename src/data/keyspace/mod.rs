@@ -48,8 +48,8 @@ use encoding::SharedIntegers;
 use memory_sum::MemorySum;
 use settings::number;
 use store::{FEW_SHARDS, MANY_SHARDS};
-pub use waiters::Awaited;
 use waiters::Waiters;
+pub use waiters::{Awaited, QueuePosition};
 use watch::Watchers;
 
 pub use encoding::EMBEDS_KEYS;

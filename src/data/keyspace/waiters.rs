@@ -1,5 +1,6 @@
 //! Clients blocked on keys (BLPOP and the like), in the order in which they blocked.
 
+use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -21,8 +22,10 @@ pub enum Awaited {
     Value(ValueKind),
     /// An entry of a stream behind this one.
     EntryAfter(StreamId),
-    /// An entry that no consumer of this group has got; or that stream or group are gone, which the consumer is told.
-    NewInGroup(Box<[u8]>),
+    /// What a consumer of a group waits for; or that stream or group are gone, which it is told.
+    ForConsumer,
+    /// As `ForConsumer`, and no more than an entry of this stream that the group has not got.
+    NewInGroup { group: Box<[u8]>, consumer: Box<[u8]> },
 }
 
 impl Awaited {
@@ -30,21 +33,28 @@ impl Awaited {
     const CLASSES: usize = ValueKind::Stream as usize + 2;
     const CONSUMERS: usize = Self::CLASSES - 1;
 
-    /// Whether a stream has what is awaited, or lacks the group.
+    /// Whether a stream has what is awaited, or lacks the group, as far as can be told.
     pub fn is_in(&self, stream: &Stream) -> bool {
         let last = stream.log().last();
         match self {
-            Self::Value(_) => true,
+            Self::Value(_) | Self::ForConsumer => true,
             Self::EntryAfter(id) => last > *id,
-            Self::NewInGroup(name) => stream.group(name).is_none_or(|group| last > group.last()),
+            Self::NewInGroup { group, .. } => stream.group(group).is_none_or(|group| last > group.last()),
         }
+    }
+
+    /// Notes that the consumer, if it is one, was seen. Returns whether there is one.
+    pub fn touch_consumer(&self, stream: &mut Stream, now: Millis) -> bool {
+        let Self::NewInGroup { group, consumer } = self else { return true };
+        let touched = stream.change_group(group, |group, _| group.consumer_mut(consumer).map(|own| own.seen = now));
+        touched.flatten().is_some()
     }
 
     fn class(&self) -> usize {
         match self {
             Self::Value(kind) => *kind as usize,
             Self::EntryAfter(_) => ValueKind::Stream as usize,
-            Self::NewInGroup(_) => Self::CONSUMERS,
+            Self::ForConsumer | Self::NewInGroup { .. } => Self::CONSUMERS,
         }
     }
 }
@@ -87,7 +97,7 @@ impl Queue {
         &self,
         after: QueuePosition,
         found: Option<ValueKind>,
-        is_due: impl Fn(&Awaited) -> bool,
+        mut is_due: impl FnMut(&Awaited) -> bool,
     ) -> Option<(QueuePosition, u64)> {
         let concerns = |class| class == Awaited::CONSUMERS || found.is_some_and(|kind| class == kind as usize);
         if !(0..Awaited::CLASSES).any(|class| concerns(class) && self.classes[class] > 0) {
@@ -182,7 +192,7 @@ impl Waiters {
         key: &[u8],
         after: QueuePosition,
         found: Option<ValueKind>,
-        is_due: impl Fn(&Awaited) -> bool,
+        is_due: impl FnMut(&Awaited) -> bool,
     ) -> Option<(QueuePosition, u64)> {
         self.queues().find(db, key)?.next(after, found, is_due)
     }
@@ -218,6 +228,7 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::keyspace::Group;
 
     const LISTS: Awaited = Awaited::Value(ValueKind::List);
 
@@ -245,7 +256,7 @@ mod tests {
     #[test]
     fn only_those_come_whom_the_value_concerns_and_consumers_always() {
         let waiters = Waiters::default();
-        let consumer = Awaited::NewInGroup(b"g"[..].into());
+        let consumer = Awaited::ForConsumer;
         let (sorted_sets, streams) = (Awaited::Value(ValueKind::SortedSet), Awaited::Value(ValueKind::Stream));
         for (who, awaited) in [LISTS, sorted_sets, consumer, streams, LISTS].into_iter().enumerate() {
             waiters.add(0, [(&b"k"[..], awaited)].into_iter(), who as u64);
@@ -275,6 +286,15 @@ mod tests {
         let found = Some(ValueKind::Stream);
         assert_eq!(waiters.next(0, b"k", 0, found, |awaited| awaited.is_in(&stream)), Some((3, 2)));
         assert_eq!(waiters.next(0, b"k", 3, found, |awaited| awaited.is_in(&stream)), None);
-        assert!(Awaited::NewInGroup(b"gone"[..].into()).is_in(&stream));
+        let consumer = Awaited::NewInGroup { group: b"g"[..].into(), consumer: b"c"[..].into() };
+        assert!(consumer.is_in(&stream) && !consumer.touch_consumer(&mut stream, 7));
+        stream.add_group(b"g", Group::new(id(5), None));
+        assert!(!consumer.is_in(&stream) && !consumer.touch_consumer(&mut stream, 7));
+        stream.change_group(b"g", |group, _| group.add_consumer(b"c", 3));
+        assert!(consumer.touch_consumer(&mut stream, 7));
+        let seen = |stream: &Stream| stream.group(b"g")?.consumer(b"c").map(|consumer| consumer.seen);
+        assert_eq!(seen(&stream), Some(7));
+        stream.log_mut().set_last(id(6), None, None);
+        assert!(consumer.is_in(&stream));
     }
 }

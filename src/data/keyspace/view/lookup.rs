@@ -44,6 +44,11 @@ impl View<'_> {
         Some(self.entry(at))
     }
 
+    /// Counts look-ups as hits that need not be made, because their results are known.
+    pub fn count_hits(&mut self, hits: u64) {
+        self.stats.hits += hits;
+    }
+
     /// How much a key is used, for OBJECT. The look-up itself is no access.
     pub fn usage(&mut self, key: &[u8]) -> Option<Usage> {
         let at = self.find(key)?;

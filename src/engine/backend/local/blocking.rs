@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::clients::session::{BlockedCommand, Client, Served, Session, Signal, Wait};
 use crate::commands::{BlockForKeys, Handler, ReplyOrBlock};
-use crate::data::keyspace::{Awaited, Busy, Entry, Stream, ValueKind, View, hash_of};
+use crate::data::keyspace::{Awaited, Busy, Entry, QueuePosition, Stream, ValueKind, View, hash_of};
 use crate::engine::journal::{stamp, stamp_served};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Flag, ResolvedRow};
@@ -93,18 +93,13 @@ impl Local {
     }
 
     fn serve_key(&self, view: &mut View<'_>, db: u32, key: &[u8], mut by: Option<&mut Session>) {
-        let waiters = self.instance.keyspace.waiters();
         let mut turn = 0;
-        // Since 7.2 a command that runs again can do more than take from this key.
-        let serves_ready_key = !self.instance.profile.since_redis(7, 2);
         view.peek(key);
         // An expired key was removed by that, ahead of what clients do.
         self.instance.replicate(view, false);
         loop {
             let found = view.peek(key).map(Entry::kind);
-            let stream = if serves_ready_key { view.peek_found_collection::<Stream>(key) } else { None };
-            let is_due = |awaited: &Awaited| stream.is_none_or(|stream| awaited.is_in(stream));
-            let Some((next, id)) = waiters.next(db, key, turn, found, is_due) else { break };
+            let Some((next, id)) = self.next_due(view, db, key, turn, found) else { break };
             turn = next;
             // A disconnected client leaves the queues itself.
             let Some(client) = self.instance.clients.get(id) else { continue };
@@ -121,6 +116,38 @@ impl Local {
                 self.instance.announce(view, by.as_deref_mut());
             }
         }
+    }
+
+    /// The next client in a key's queue that what was found there can serve. Those who read a stream as far as it goes, often
+    /// thousands, are passed over without running their commands again.
+    fn next_due(
+        &self,
+        view: &mut View<'_>,
+        db: u32,
+        key: &[u8],
+        turn: QueuePosition,
+        found: Option<ValueKind>,
+    ) -> Option<(QueuePosition, u64)> {
+        let waiters = self.instance.keyspace.waiters();
+        let is_stream = found == Some(ValueKind::Stream);
+        if !self.instance.profile.since_redis(7, 2) {
+            let stream = if is_stream { view.peek_found_collection::<Stream>(key) } else { None };
+            return waiters.next(db, key, turn, found, |awaited| stream.is_none_or(|stream| awaited.is_in(stream)));
+        }
+        if !is_stream || view.counts_uses() {
+            return waiters.next(db, key, turn, found, |_| true);
+        }
+        // Since 7.2 they run again: each looks its key up twice, and a consumer was seen.
+        let (now, mut passed) = (view.now(), 0);
+        let next = view.change_quietly(key, |stream| {
+            waiters.next(db, key, turn, found, |awaited| {
+                let is_due = awaited.is_in(stream) || !awaited.touch_consumer(stream, now);
+                passed += u64::from(!is_due);
+                is_due
+            })
+        });
+        view.count_hits(2 * passed);
+        next.ok()??
     }
 
     /// Retries a blocked command. Returns its reply, unless it stays blocked.
