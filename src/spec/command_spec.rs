@@ -154,6 +154,12 @@ impl CommandSpec {
         self.keys.len() > 1 && self.keys.iter().any(|keys| keys.are_computed(words))
     }
 
+    /// Whether a request could name other databases among its options, and names none.
+    pub fn stays_in_database(&self, words: Words<'_>) -> bool {
+        self.databases == DatabaseArgs::Options
+            && !words.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"DB"))
+    }
+
     /// The arity in the release that a profile imitates.
     #[inline]
     pub fn arity_in(&self, profile: &Profile) -> Arity {

@@ -194,8 +194,18 @@ impl Local {
                 }
                 error
             }
-            Handler::Database(run) => self.run_view(session, Scope::Database, run, &mut args, out)?,
-            Handler::Everything(run) => self.run_view(session, Scope::Everything, run, &mut args, out)?,
+            Handler::Database(run) => {
+                let view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
+                self.run_view(session, view, run, &mut args, out)
+            }
+            Handler::Everything(run) => {
+                let view = if spec.stays_in_database(words) {
+                    self.lock_keys(session, spec, None, words)?
+                } else {
+                    self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?
+                };
+                self.run_view(session, view, run, &mut args, out)
+            }
             Handler::Connection(run) => {
                 session.publish();
                 session.count();
@@ -318,7 +328,9 @@ impl Local {
                 write(run(view, &mut args), session, out)
             }
             Handler::Everything(run) => {
-                view.extend_scope(Scope::Everything);
+                if !spec.stays_in_database(words) {
+                    view.extend_scope(Scope::Everything);
+                }
                 write(run(view, &mut args), session, out)
             }
             Handler::Connection(run) => {
@@ -398,12 +410,11 @@ impl Local {
     fn run_view(
         &self,
         session: &mut Session,
-        scope: Scope<'_>,
+        mut view: View<'_>,
         run: for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
         args: &mut Args<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<CommandError>, Busy> {
-        let mut view = self.instance.keyspace.lock(scope, session.db, &self.instance.clock)?;
+    ) -> Option<CommandError> {
         session.timer.begin(args.row_id(), view.real_micros(), &session.counters, self.instance.config.live());
         attribute_command(&mut view, session, args.spec());
         let (spec, words) = (args.spec(), args.words());
@@ -419,7 +430,7 @@ impl Local {
             self.instance.replicate(&mut view, false);
         }
         self.finish_view(&mut view, session);
-        Ok(error)
+        error
     }
 
     /// The next expiry of a key that clients block on until it disappears: a stream with a blocked consumer group
