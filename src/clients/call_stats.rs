@@ -64,6 +64,11 @@ impl CallCounters {
         })
     }
 
+    /// The microseconds of all calls.
+    pub fn micros(&self) -> u64 {
+        self.used().map(|(_, counters)| counters.micros.load(Ordering::Relaxed)).sum()
+    }
+
     /// Adds the counters to the sums of all threads.
     pub fn add_to(&self, totals: &mut CallTotals) {
         for (row, counters) in self.used() {

@@ -283,6 +283,14 @@ impl Stats {
         totals
     }
 
+    /// The microseconds of all calls since the last reset.
+    pub fn call_micros(&self) -> u64 {
+        let reset = self.calls_at_reset.lock_ignoring_poison();
+        let threads = self.threads.lock_ignoring_poison();
+        let all: u64 = threads.iter().map(|thread| thread.calls.micros()).sum();
+        all.saturating_sub(reset.micros())
+    }
+
     fn all_calls(&self) -> CallTotals {
         let mut totals = CallTotals::default();
         for thread in self.threads.lock_ignoring_poison().iter() {

@@ -1,5 +1,6 @@
 //! The filters of CLIENT LIST and CLIENT KILL, which differ between releases.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -34,8 +35,8 @@ pub(super) struct ClientFilter<'a> {
 enum Condition<'a> {
     Ids(Vec<u64>),
     Type(ClientType),
-    Address(&'a [u8]),
-    LocalAddress(&'a [u8]),
+    Address(Address<'a>),
+    LocalAddress(Address<'a>),
     User(Arc<User>),
     CreatedUntil(Millis),
     IdleSince(Millis),
@@ -46,6 +47,30 @@ enum Condition<'a> {
     Flags(&'a [u8]),
     Capabilities(&'a [u8]),
     Ip(&'a [u8]),
+}
+
+/// An address as CLIENT LIST shows it. It is read once, so that those of all connections need not be written.
+#[derive(Clone, Copy)]
+struct Address<'a> {
+    text: &'a [u8],
+    socket: Option<SocketAddr>,
+}
+
+impl<'a> Address<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        let socket = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        // The same address can be written in other ways.
+        let is_shown_so = |socket: &SocketAddr| socket.to_string().as_bytes() == text;
+        Self { text, socket: socket.filter(is_shown_so) }
+    }
+
+    /// Whether it is this end of a connection.
+    fn is(&self, peer: &Peer, end: fn(&Peer) -> Option<SocketAddr>) -> bool {
+        match end(peer) {
+            Some(socket) => self.socket == Some(socket),
+            None => self.text == peer.address().as_bytes(),
+        }
+    }
 }
 
 /// Redis's client types.
@@ -83,7 +108,7 @@ impl ClientType {
 impl<'a> ClientFilter<'a> {
     /// The filter of the old form, `CLIENT KILL ip:port`.
     pub fn with_address(address: &'a [u8]) -> Self {
-        Self { conditions: vec![(Condition::Address(address), true)], skip_me: false }
+        Self { conditions: vec![(Condition::Address(Address::new(address)), true)], skip_me: false }
     }
 
     /// Reads the options up to the end of the request.
@@ -106,8 +131,8 @@ impl<'a> ClientFilter<'a> {
                     Condition::Ids(vec![id.ok_or(ID_TOO_SMALL)?])
                 }
                 () if is(b"TYPE") => Condition::Type(ClientType::parse(value, &profile)?),
-                () if is(b"ADDR") => Condition::Address(value),
-                () if is(b"LADDR") => Condition::LocalAddress(value),
+                () if is(b"ADDR") => Condition::Address(Address::new(value)),
+                () if is(b"LADDR") => Condition::LocalAddress(Address::new(value)),
                 () if is(b"USER") => {
                     let user = call.server.acl.user(value);
                     Condition::User(user.ok_or_else(|| CommandError::quoting("ERR No such user '", value, "'"))?)
@@ -163,7 +188,13 @@ impl<'a> ClientFilter<'a> {
             (Condition::Ids(ids), true) => Some(ids),
             _ => None,
         });
-        let mut admitted = ids.map_or_else(|| clients.all_with_links(), |ids| clients.with_ids(ids));
+        // Addresses are compared first, where nothing else is locked: most often they leave one connection, or none.
+        let has_address = |client: &Client| {
+            self.conditions
+                .iter()
+                .all(|(condition, wanted)| condition.has_address(client).is_none_or(|is| is == *wanted))
+        };
+        let mut admitted = ids.map_or_else(|| clients.find(has_address), |ids| clients.with_ids(ids));
         admitted.retain(|client| self.admits(call, client));
         admitted
     }
@@ -181,13 +212,21 @@ impl<'a> ClientFilter<'a> {
 }
 
 impl Condition<'_> {
+    /// Whether a connection has the address, if that is the condition.
+    fn has_address(&self, client: &Client) -> Option<bool> {
+        match self {
+            Self::Address(address) => Some(address.is(client.peer(), Peer::socket_address)),
+            Self::LocalAddress(address) => Some(address.is(client.peer(), Peer::local_socket_address)),
+            _ => None,
+        }
+    }
+
     fn is_met(&self, call: &Call<'_>, client: &Client) -> bool {
         let seen = client.seen();
         match self {
             Self::Ids(ids) => ids.contains(&client.id()),
             Self::Type(kind) => *kind == ClientType::of(client),
-            Self::Address(address) => *address == client.peer().address().as_bytes(),
-            Self::LocalAddress(address) => *address == client.peer().local_address().as_bytes(),
+            Self::Address(_) | Self::LocalAddress(_) => self.has_address(client) == Some(true),
             Self::User(user) => client.labels().user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)),
             Self::CreatedUntil(until) => client.created() <= *until,
             Self::IdleSince(until) => seen.last_used.load(Relaxed) <= *until,

@@ -8,13 +8,15 @@ use crate::clients::acl::DEFAULT_USER;
 use crate::clients::session::Client;
 use crate::clients::tracking::TrackingInfo;
 use crate::commands::Call;
-use crate::protocol::Words;
+use crate::protocol::{Words, write_integer};
 
 /// The buffers that Redis keeps for a client. Here all connections of a thread share theirs; clients are shown what the
 /// release would have.
 const QUERY_BUFFER: usize = 20_474;
 const REPLY_BUFFER: usize = 16_384;
 const SMALL_REPLY_BUFFER: usize = 1_024;
+/// About as long as a line is.
+const LINE: usize = 384;
 /// Milliseconds after which Redis shrinks the reply buffer of a new client, and gives up the query buffer of an idle one.
 const NEW: i64 = 300;
 const IDLE: i64 = 2_000;
@@ -22,11 +24,20 @@ const IDLE: i64 = 2_000;
 const SHARED_QUERY_BUFFER: Since = Since::each(Version(7, 4, 0), Version(8, 0, 0));
 
 pub(super) fn describe_all(call: &Call<'_>, words: Words<'_>, clients: &[Arc<Client>]) -> Vec<u8> {
-    clients.iter().flat_map(|client| describe(call, words, client)).collect()
+    let mut lines = Vec::with_capacity(clients.len() * LINE);
+    clients.iter().for_each(|client| describe_into(&mut lines, call, words, client));
+    lines
 }
 
-/// The line of one connection, with the fields of the profile's release in its order. `words` is the caller's request.
+/// The line of one connection. `words` is the caller's request.
 pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Vec<u8> {
+    let mut line = Vec::with_capacity(LINE);
+    describe_into(&mut line, call, words, client);
+    line
+}
+
+/// Adds the line of one connection, with the fields of the profile's release in its order.
+fn describe_into(lines: &mut Vec<u8>, call: &Call<'_>, words: Words<'_>, client: &Client) {
     let profile = call.server.profile;
     let since = |major, minor| profile.since_redis(major, minor);
     let valkey = profile.family() == Family::Valkey;
@@ -60,7 +71,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
     let (buffered, listed) = if output <= reply_buffer { (output, 0) } else { (0, output) };
     let queued_bytes = seen.queued_bytes.load(Relaxed);
 
-    let mut line = Line::default();
+    let mut line = Line { lines, is_empty: true };
     line.number("id", client.id());
     line.text("addr", client.peer().address());
     line.text("laddr", client.peer().local_address());
@@ -116,7 +127,7 @@ pub(super) fn describe(call: &Call<'_>, words: Words<'_>, client: &Client) -> Ve
         line.number("tot-net-out", seen.sent.load(Relaxed));
         line.number("tot-cmds", seen.commands.load(Relaxed));
     }
-    line.finish()
+    line.lines.push(b'\n');
 }
 
 /// The bytes of all words of a request, and of the request as RESP.
@@ -164,25 +175,27 @@ fn last_command(call: &Call<'_>, row: &Option<&'static crate::spec::CommandSpec>
 }
 
 /// A line of `name=value` fields.
-#[derive(Default)]
-struct Line(Vec<u8>);
+struct Line<'l> {
+    lines: &'l mut Vec<u8>,
+    is_empty: bool,
+}
 
-impl Line {
+impl Line<'_> {
     fn text(&mut self, name: &str, value: impl AsRef<[u8]>) {
-        if !self.0.is_empty() {
-            self.0.push(b' ');
+        self.name(name);
+        self.lines.extend_from_slice(value.as_ref());
+    }
+
+    fn number(&mut self, name: &str, value: impl TryInto<i64>) {
+        self.name(name);
+        write_integer(self.lines, value.try_into().unwrap_or(i64::MAX));
+    }
+
+    fn name(&mut self, name: &str) {
+        if !std::mem::take(&mut self.is_empty) {
+            self.lines.push(b' ');
         }
-        self.0.extend_from_slice(name.as_bytes());
-        self.0.push(b'=');
-        self.0.extend_from_slice(value.as_ref());
-    }
-
-    fn number(&mut self, name: &str, value: impl std::fmt::Display) {
-        self.text(name, value.to_string());
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.0.push(b'\n');
-        self.0
+        self.lines.extend_from_slice(name.as_bytes());
+        self.lines.push(b'=');
     }
 }

@@ -14,8 +14,7 @@ use super::sentinel::info_lines;
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since, Version};
-use crate::clients::instance::{Primary, ReplicaState};
-use crate::clients::session::{Client, Seen};
+use crate::clients::instance::{Instance, Primary, ReplicaState};
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group};
@@ -191,23 +190,50 @@ fn human(bytes: u64) -> String {
     format!("{value:.2}{}", UNITS[unit])
 }
 
+/// What INFO tells of all connections, counted in one go.
+#[derive(Default)]
+struct ClientCounts {
+    /// Without replicas.
+    connected: usize,
+    largest_input: usize,
+    largest_output: usize,
+    blocked: usize,
+    timed: usize,
+    watching: usize,
+}
+
+impl ClientCounts {
+    fn of(instance: &Instance) -> Self {
+        let mut counts = Self::default();
+        instance.clients.visit(|client| {
+            let seen = client.seen();
+            counts.connected += usize::from(!seen.replica.load(Ordering::Relaxed));
+            counts.largest_input = counts.largest_input.max(seen.input.load(Ordering::Relaxed));
+            counts.largest_output = counts.largest_output.max(client.waiting());
+            counts.blocked += usize::from(seen.blocked.load(Ordering::Relaxed));
+            counts.timed += usize::from(seen.timed.load(Ordering::Relaxed));
+            counts.watching += usize::from(seen.watched.load(Ordering::Relaxed) > 0);
+        });
+        counts
+    }
+}
+
 fn clients(call: &Call<'_>, fields: &mut Fields) {
     let instance = call.server;
-    let all = instance.clients.all();
-    let count = |wanted: fn(&Seen) -> bool| all.iter().filter(|client| wanted(client.seen())).count();
-    let largest = |size: fn(&Client) -> usize| all.iter().map(|client| size(client)).max().unwrap_or(0);
-    fields.add("connected_clients", all.len() - count(|seen| seen.replica.load(Ordering::Relaxed)));
+    let counts = ClientCounts::of(instance);
+    fields.add("connected_clients", counts.connected);
     fields.add("cluster_connections", 0);
     fields.add("maxclients", instance.config.live().max_clients.load(Ordering::Relaxed));
-    fields.add("client_recent_max_input_buffer", largest(|client| client.seen().input.load(Ordering::Relaxed)));
-    fields.add("client_recent_max_output_buffer", largest(Client::waiting));
-    fields.add("blocked_clients", count(|seen| seen.blocked.load(Ordering::Relaxed)));
+    fields.add("client_recent_max_input_buffer", counts.largest_input);
+    fields.add("client_recent_max_output_buffer", counts.largest_output);
+    fields.add("blocked_clients", counts.blocked);
     fields.add("tracking_clients", instance.tracking.totals().clients);
     fields.add_since(AFTER_FORK, "pubsub_clients", instance.pubsub.clients());
-    fields.add_since(AFTER_FORK, "watching_clients", count(|seen| seen.watched.load(Ordering::Relaxed) > 0));
-    fields.add("clients_in_timeout_table", count(|seen| seen.timed.load(Ordering::Relaxed)));
+    fields.add_since(AFTER_FORK, "watching_clients", counts.watching);
+    fields.add("clients_in_timeout_table", counts.timed);
     fields.add_since(AFTER_FORK, "total_watched_keys", instance.keyspace.watched_keys());
     if fields.profile.since_redis(7, 2) {
+        let all = instance.clients.all();
         let blocked = all.iter().filter_map(|client| client.blocked_on_keys());
         // A consumer of a group is told, too, when its stream is gone.
         let on_missing: usize = blocked.filter(|(spec, _)| spec.name == "XREADGROUP").map(|(_, keys)| keys).sum();

@@ -1,11 +1,9 @@
 //! The memory of the server as INFO and MEMORY STATS report it.
 
 use std::fs::read_to_string;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::clients::instance::{EMPTY_SERVER, Instance};
-use crate::clients::session::Client;
 
 /// What the tables of a database take for each key, and for each key with a deadline.
 const KEY_OVERHEAD: u64 = 9;
@@ -33,11 +31,13 @@ pub(super) struct MemoryFigures {
 
 impl MemoryFigures {
     pub fn of(instance: &Instance) -> Self {
-        let (replicas, clients): (Vec<_>, Vec<_>) =
-            (instance.clients.all().into_iter()).partition(|client| client.seen().replica.load(Ordering::Relaxed));
-        let sum = |clients: Vec<Arc<Client>>| clients.iter().map(|client| client.memory() as u64).sum();
-        let (replicas, clients): (u64, u64) = (sum(replicas), sum(clients));
         let used = instance.used_memory() as u64;
+        // All were just counted.
+        let (mut replicas, mut clients) = (0, 0);
+        instance.clients.visit(|client| {
+            let is_replica = client.seen().replica.load(Ordering::Relaxed);
+            *if is_replica { &mut replicas } else { &mut clients } += client.counted_memory() as u64;
+        });
         let sizes = instance.keyspace.sizes();
         let stats = instance.scripts.stats();
         Self {
@@ -47,7 +47,7 @@ impl MemoryFigures {
             clients,
             replicas,
             backlog: instance.replication_state().kept as u64,
-            resident: kilobytes("/proc/self/status", "VmRSS:").unwrap_or(used),
+            resident: resident_memory().unwrap_or(used),
             scripts: (stats.script_text + stats.library_text) as u64,
             interpreters: (stats.eval_memory + stats.function_memory) as u64,
             keys: sizes.iter().map(|(_, [keys, ..])| keys).sum(),
@@ -122,12 +122,20 @@ fn difference(one: u64, other: u64) -> i64 {
 
 /// The machine's memory.
 pub(super) fn total_system_memory() -> u64 {
-    kilobytes("/proc/meminfo", "MemTotal:").unwrap_or(0)
+    #[cfg(target_os = "linux")]
+    {
+        let info = rustix::system::sysinfo();
+        info.totalram as u64 * u64::from(info.mem_unit)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        0
+    }
 }
 
-/// A value that a file of `/proc` gives in kilobytes, in bytes.
-fn kilobytes(file: &str, name: &str) -> Option<u64> {
-    let text = read_to_string(file).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok().map(|kilobytes: u64| kilobytes * 1024)
+/// What the process takes of the machine's memory. Of the files that tell it, this one costs the kernel least.
+fn resident_memory() -> Option<u64> {
+    let text = read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }

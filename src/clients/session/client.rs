@@ -49,6 +49,22 @@ impl Peer {
         }
     }
 
+    /// The address of the other end; `None` for a Unix socket.
+    pub fn socket_address(&self) -> Option<SocketAddr> {
+        match *self {
+            Self::Tcp { peer, .. } => Some(peer),
+            Self::Unix { .. } => None,
+        }
+    }
+
+    /// The address of this end; `None` for a Unix socket.
+    pub fn local_socket_address(&self) -> Option<SocketAddr> {
+        match *self {
+            Self::Tcp { local, .. } => Some(local),
+            Self::Unix { .. } => None,
+        }
+    }
+
     /// The other end, if it is on this machine.
     pub fn endpoint(&self) -> Option<Endpoint> {
         match *self {
@@ -615,7 +631,10 @@ impl Client {
 
     /// How many bytes wait to be sent to the client.
     pub fn waiting(&self) -> usize {
-        self.outbox().len() + self.seen.output.load(Ordering::Relaxed)
+        // Mail has a signal from when it comes until it is taken.
+        let has_mail = self.signals.load(Ordering::Acquire) & Signal::Mail as u32 != 0;
+        let mail = if has_mail { self.outbox().len() } else { 0 };
+        mail + self.seen.output.load(Ordering::Relaxed)
     }
 
     // ---- memory
@@ -650,6 +669,9 @@ impl Client {
     /// Counts its memory again, if it is counted; returns by how much it has changed.
     pub(super) fn count_memory(&self) -> i64 {
         let memory = self.memory() as i64;
+        if self.counted.load(Ordering::Relaxed) == memory {
+            return 0;
+        }
         let count = |before| (before != UNCOUNTED).then_some(memory);
         let before = self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
         before.map_or(0, |before| memory - before)

@@ -95,9 +95,7 @@ impl Clients {
 
     /// Counts the memory of all connections again, and returns it.
     pub fn recount_memory(&self) -> usize {
-        for client in self.all() {
-            self.count_memory(&client);
-        }
+        self.add_memory(self.connected().values().map(|client| client.count_memory()).sum());
         self.summed_memory()
     }
 
@@ -127,12 +125,26 @@ impl Clients {
         self.connected().values().cloned().collect()
     }
 
+    /// Shows every connection, oldest first, without counting a reference to each. None comes or goes meanwhile, so `see`
+    /// may lock nothing but what belongs to the connection.
+    pub fn visit(&self, see: impl FnMut(&Client)) {
+        self.connected().values().map(|client| &**client).for_each(see);
+    }
+
+    /// Those connections and ends of links that are wanted, oldest first. `is_wanted` may lock nothing but what belongs to
+    /// the connection.
+    pub fn find(&self, is_wanted: impl Fn(&Client) -> bool) -> Vec<Arc<Client>> {
+        let mut found: Vec<Arc<Client>> =
+            self.connected().values().filter(|client| is_wanted(client)).cloned().collect();
+        let links = self.links.lock_ignoring_poison();
+        found.extend(links.values().filter(|client| is_wanted(client)).cloned());
+        found.sort_by_key(|client| client.id());
+        found
+    }
+
     /// All connections, and the ends of links between instances, oldest first.
     pub fn all_with_links(&self) -> Vec<Arc<Client>> {
-        let mut all = self.all();
-        all.extend(self.links.lock_ignoring_poison().values().cloned());
-        all.sort_by_key(|client| client.id());
-        all
+        self.find(|_| true)
     }
 
     pub fn len(&self) -> usize {
@@ -162,13 +174,19 @@ mod tests {
     #[test]
     fn connections_are_found_by_their_ids_once_each_and_oldest_first() {
         let clients = Clients::default();
+        let ids = |clients: &[Arc<Client>]| clients.iter().map(|client| client.id()).collect::<Vec<_>>();
         let peer = || Peer::Unix { path: "socket".into(), pid: None };
         let first = clients.add(peer(), 1, 0, 10).unwrap().id();
         let link = clients.add_link(peer(), 0).id();
         let last = clients.add(peer(), 2, 0, 10).unwrap().id();
         let gone = clients.add(peer(), 3, 0, 10).unwrap().id();
         clients.remove(gone);
+        assert_eq!(ids(&clients.find(|client| client.id() != link)), [first, last]);
+        assert_eq!(ids(&clients.all_with_links()), [first, link, last]);
+        let mut seen = Vec::new();
+        clients.visit(|client| seen.push(client.id()));
+        assert_eq!(seen, [first, last]);
         let found = clients.with_ids(&[last, gone, link, last, 99, first]);
-        assert_eq!(found.iter().map(|client| client.id()).collect::<Vec<_>>(), [first, link, last]);
+        assert_eq!(ids(&found), [first, link, last]);
     }
 }

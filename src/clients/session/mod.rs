@@ -21,7 +21,7 @@ use crate::protocol::{OwnedWords, Protocol};
 use crate::spec::{CommandSpec, ResolvedRow};
 
 pub use call_timer::{CallTimer, micros_between};
-pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Seen, Served, Signal};
+pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};

@@ -22,13 +22,13 @@ pub(super) fn server(call: &Call<'_>, fields: &mut Fields) {
     fields.add("redis_build_id", format!("{:x}", hash_of(env!("CARGO_PKG_VERSION").as_bytes())));
     let mode = if instance.sentinel.is_some() { "sentinel" } else { "standalone" };
     fields.add(if is_valkey { "server_mode" } else { "redis_mode" }, mode);
-    let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let uname = rustix::system::uname();
     let system = match std::env::consts::OS {
         "linux" => "Linux",
         "macos" => "Darwin",
         other => other,
     };
-    fields.add("os", format!("{system} {} {}", release.trim(), std::env::consts::ARCH));
+    fields.add("os", format!("{system} {} {}", uname.release().to_string_lossy(), std::env::consts::ARCH));
     fields.add("arch_bits", usize::BITS);
     // In two parts: the text is no call.
     fields.add("monotonic_clock", concat!("POSIX clock", "_gettime"));
@@ -106,8 +106,10 @@ pub(super) fn cpu(call: &Call<'_>, fields: &mut Fields) {
     ] {
         fields.add(name, format!("{seconds:.6}"));
     }
-    let active = call.server.stats.calls().micros() as f64 / 1e6;
-    fields.add_since(VALKEY_9_1, "used_active_time_main_thread", format!("{active:.6}"));
+    if fields.profile.has(VALKEY_9_1) {
+        let active = call.server.stats.call_micros() as f64 / 1e6;
+        fields.add("used_active_time_main_thread", format!("{active:.6}"));
+    }
 }
 
 /// The user and system time of the process and of its children.

@@ -92,7 +92,7 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
     fields.zeros_since(seven, &["reply_buffer_shrinks", "reply_buffer_expands"]);
     if profile.since_redis(7, 2) {
         let cycles = totals.reads + totals.expire_cycles;
-        let micros = instance.stats.calls().micros();
+        let micros = instance.stats.call_micros();
         fields.add("eventloop_cycles", cycles);
         fields.add("eventloop_duration_sum", micros + totals.expire_cycle_micros);
         fields.add("eventloop_duration_cmd_sum", micros);
