@@ -29,6 +29,8 @@ const BESIDE_NAME: usize = 128;
 const STEP: usize = 256;
 /// A buffer for messages that has grown beyond this is given back.
 const MESSAGE_KEPT: usize = 64 << 10;
+/// A message of so many bytes is copied by each subscriber's connection, not by whoever publishes it.
+const SHARED: usize = 16 << 10;
 
 /// All subscriptions of one server.
 #[derive(Default)]
@@ -325,15 +327,22 @@ fn deliver(
     delivery: &mut Delivery,
 ) {
     delivery.count += subscribers.len();
+    let shares = message.len() >= SHARED && subscribers.len() > 1;
+    let mut shared = [None, None];
     for client in subscribers {
         let seen = client.seen();
-        message[0] = if seen.resp3.load(Ordering::Relaxed) { b'>' } else { b'*' };
+        let resp3 = seen.resp3.load(Ordering::Relaxed);
+        message[0] = if resp3 { b'>' } else { b'*' };
         if let Some(publisher) = by
             && publisher.id == client.id()
         {
             publisher.own_output.extend_from_slice(message);
         } else {
-            let waiting = client.send(message);
+            let waiting = if shares {
+                client.send_shared(shared[usize::from(resp3)].get_or_insert_with(|| Arc::from(&*message)))
+            } else {
+                client.send(message)
+            };
             if waiting > notice {
                 delivery.slow.push((Arc::clone(client), waiting));
             }
@@ -385,6 +394,27 @@ mod tests {
         let matched = "*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(own_output(&one), format!("*{rest}{matched}"));
         assert_eq!(own_output(&other), format!(">{rest}"));
+    }
+
+    #[test]
+    fn a_long_message_reaches_everybody_in_its_protocol_and_turn() {
+        let (pubsub, one, other, third) = (PubSub::default(), client(1), client(2), client(3));
+        for client in [&one, &other, &third] {
+            pubsub.subscribe(client, SubscriptionKind::Channel, b"a");
+        }
+        pubsub.set_resp3(&other, true);
+        third.send(b"before");
+        let long = "x".repeat(SHARED);
+        for payload in [&long, "short"] {
+            let delivery = pubsub.publish(SubscriptionKind::Channel, b"a", payload.as_bytes(), None, 2 * SHARED);
+            assert_eq!((delivery.count, delivery.slow.len()), (3, 0));
+        }
+        let message =
+            |sign, payload: &str| format!("{sign}3\r\n$7\r\nmessage\r\n$1\r\na\r\n${}\r\n{payload}\r\n", payload.len());
+        let both = |sign| message(sign, &long) + &message(sign, "short");
+        assert_eq!(one.waiting(), both('*').len());
+        assert!(own_output(&one) == both('*') && own_output(&other) == both('>'));
+        assert!(own_output(&third) == "before".to_owned() + &both('*'));
     }
 
     #[test]

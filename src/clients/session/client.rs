@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
+use super::outbox::Outbox;
 use crate::base::clock::{Alarm, Millis};
 use crate::base::process::{Endpoint, Process};
 use crate::base::sync::MutexExt;
@@ -209,8 +210,6 @@ const WATCHED_KEY: usize = 64;
 const SUBSCRIPTION: usize = 64;
 /// Marks "not lagging" in [`Client::lags_for_too_long`].
 const NEVER: Millis = Millis::MIN;
-/// An outbox that has grown beyond this is given back once it is empty.
-const OUTBOX_KEPT: usize = 32 << 10;
 
 /// One connection, as everybody sees it.
 pub struct Client {
@@ -224,7 +223,7 @@ pub struct Client {
     created: AtomicI64,
     signals: AtomicU32,
     waker: OnceLock<Waker>,
-    outbox: Mutex<Vec<u8>>,
+    outbox: Mutex<Outbox>,
     /// Since when more waits to be sent than should for long, or [`NEVER`].
     lagging_since: AtomicI64,
     blocked_on: Mutex<BlockedOn>,
@@ -595,6 +594,15 @@ impl Client {
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
     pub fn send(&self, bytes: &[u8]) -> usize {
+        self.send_by(bytes, |outbox| outbox.push(bytes))
+    }
+
+    /// As [`send`](Self::send), for a long message that others are sent, too.
+    pub fn send_shared(&self, message: &Arc<[u8]>) -> usize {
+        self.send_by(message, |outbox| outbox.push_shared(message))
+    }
+
+    fn send_by(&self, bytes: &[u8], push: impl FnOnce(&mut Outbox)) -> usize {
         if self.signals.load(Ordering::Acquire) & Signal::Served as u32 != 0
             && let BlockedOn::Served(served) = &mut *self.blocked_on()
         {
@@ -607,7 +615,7 @@ impl Client {
         }
         // If mail is there already, its signal is on the way.
         let first = outbox.is_empty();
-        outbox.extend_from_slice(bytes);
+        push(&mut outbox);
         let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
         if first {
             // Set before others can find the mail: it is to be sent in front of the reply to the next request.
@@ -623,10 +631,7 @@ impl Client {
     /// Moves what others have sent to the end of `out`.
     pub(crate) fn take_mail(&self, out: &mut Vec<u8>) {
         self.take_signal(Signal::Mail);
-        let mut outbox = self.outbox();
-        out.extend_from_slice(&outbox);
-        outbox.clear();
-        outbox.shrink_to(OUTBOX_KEPT);
+        self.outbox().take(out);
     }
 
     /// How many bytes wait to be sent to the client.
@@ -703,7 +708,7 @@ impl Client {
             }
     }
 
-    fn outbox(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock_ignoring_poison()
     }
 }

@@ -7,6 +7,7 @@ mod client;
 mod clients;
 mod flow;
 mod in_flight;
+mod outbox;
 mod replica;
 mod tracking;
 
