@@ -361,14 +361,14 @@ impl Keyspace {
     pub fn next_expiry(&self, now: Millis) -> Option<(Millis, Vec<u8>)> {
         let mut first: Option<(Millis, Vec<u8>)> = None;
         for (db, database) in (0..).zip(&self.databases).filter_map(|(db, lock)| Some((db, lock.get()?))) {
-            for meta in database.shard_meta.iter().filter(|meta| meta.has_deadlines()) {
+            for (index, meta) in database.shard_meta.iter().enumerate().filter(|(_, meta)| meta.has_deadlines()) {
                 let is_next = |deadline| deadline >= now && first.as_ref().is_none_or(|(least, _)| deadline < *least);
-                let mut rows: Vec<_> =
-                    meta.deadlines().iter_from(0).filter(|(deadline, _)| is_next(*deadline)).collect();
+                let mut rows: Vec<_> = meta.deadlines().iter_from(0).filter(|row| is_next(row.deadline)).collect();
                 rows.sort_unstable();
                 // Rows can be stale.
-                let living = rows.into_iter().find_map(|(deadline, hash)| {
-                    Some((deadline, self.lock_shard(hash, db).ok()?.key_expiring_at(hash, deadline)?))
+                let living = rows.into_iter().find_map(|row| {
+                    let locked = LockedShard::of(self, database, db, index).ok()?;
+                    Some((row.deadline, locked.key_expiring_at(row)?))
                 });
                 first = living.or(first);
             }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
+use super::deadlines::Row;
 use super::entry::Entry;
 pub use super::table::Slot;
 use super::table::Table;
@@ -163,6 +164,12 @@ impl Shard<'_> {
     /// Finds an entry by its hash and a predicate.
     pub fn find_by(&self, hash: u64, is_it: impl FnMut(&Entry) -> bool) -> Option<Slot> {
         self.table.find(hash, is_it)
+    }
+
+    /// The entries that a row is about: none if it is stale, and more than one if their hashes are similar.
+    pub fn find_expiring(&self, row: Row) -> impl Iterator<Item = &Entry> {
+        let is_meant = |entry: &Entry| entry.due().first() == Some(row.deadline);
+        self.table.find_all(row.hash, is_meant).into_iter().map(|slot| self.entry(slot))
     }
 
     /// A full slot; the search begins at one that `seed` selects.

@@ -4,6 +4,8 @@
 //! keys, what is empty in a table costs as much as a key's header. Tags and slots of a group lie in one place, so that a
 //! look-up usually reads two neighbouring cache lines. See `docs/decisions/0028-one-allocation-for-each-key.md`.
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
 use super::store::hash_of;
 
@@ -34,6 +36,42 @@ pub struct Table {
     len: usize,
     /// Slots that are full or were removed from a full group.
     used: usize,
+}
+
+/// The bits of a hash that tag a slot.
+const TAG_SHIFT: u32 = 57;
+/// The bits that homes are made of, and how many of the lowest ones a part of a hash leaves out.
+const HOME_BITS: u32 = 32;
+const LEFT_OUT: u32 = 17;
+
+/// A part of a hash: the tag, and the higher bits of what a home is made of. Tables with fewer groups than these bits can
+/// number search hardly more with it than with a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HashPart(u32);
+
+impl HashPart {
+    pub const BITS: u32 = u64::BITS - TAG_SHIFT + HOME_BITS - LEFT_OUT;
+
+    #[inline]
+    pub fn of(hash: u64) -> Self {
+        let of_home = (hash as u32) >> LEFT_OUT;
+        Self(((hash >> TAG_SHIFT) as u32) << (HOME_BITS - LEFT_OUT) | of_home)
+    }
+
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
+
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The lowest and the highest hash with this part, but for the bits that neither tag nor home are made of.
+    fn bounds(self) -> [u64; 2] {
+        let tag = u64::from(self.0 >> (HOME_BITS - LEFT_OUT)) << TAG_SHIFT;
+        let lowest = tag | u64::from(self.0 << LEFT_OUT);
+        [lowest, lowest | ((1 << LEFT_OUT) - 1)]
+    }
 }
 
 /// A slot's index; it names the same entry until the next insertion or removal.
@@ -69,7 +107,7 @@ impl Group {
 /// The highest bits of the hash, which neither the shard's number nor the home is made of.
 #[inline]
 fn tag_of(hash: u64) -> u8 {
-    (hash >> 57) as u8 | 0x80
+    (hash >> TAG_SHIFT) as u8 | 0x80
 }
 
 impl Table {
@@ -113,6 +151,29 @@ impl Table {
                 at = 0;
             }
         }
+    }
+
+    /// The slots of all entries that satisfy a predicate and whose hashes have this part.
+    pub fn find_all(&self, part: HashPart, is_it: impl Fn(&Entry) -> bool) -> SmallVec<[Slot; 1]> {
+        let bounds = part.bounds();
+        let (tag, last) = (tag_of(bounds[0]), self.home(bounds[1]));
+        let (mut at, mut found, mut is_past) = (self.home(bounds[0]), SmallVec::new(), false);
+        while let Some(group) = self.groups.get(at) {
+            let mut candidates = group.candidates(tag);
+            while candidates != 0 {
+                let place = candidates.trailing_zeros() as usize / GROUP;
+                if group.slots[place].as_ref().is_some_and(&is_it) {
+                    found.push(Slot(at * GROUP + place));
+                }
+                candidates &= candidates - 1;
+            }
+            is_past |= at == last;
+            if is_past && group.has_empty() {
+                break;
+            }
+            at = if at + 1 == self.groups.len() { 0 } else { at + 1 };
+        }
+        found
     }
 
     #[inline]
@@ -231,6 +292,10 @@ mod tests {
                 }
                 prop_assert_eq!(table.len(), model.len());
                 prop_assert!(table.used <= table.groups.len() * LOAD);
+            }
+            for key in &model {
+                let found = table.find_all(HashPart::of(hash_of(key)), |entry| entry.key() == key);
+                prop_assert!(found.len() == 1 && table.get(found[0]).is_some_and(|entry| entry.key() == key));
             }
             table.shrink();
             let all: HashSet<_> = table.iter().map(|entry| entry.key().to_vec()).collect();

@@ -21,11 +21,8 @@ impl LockedShard<'_> {
         show: &mut impl FnMut(&Entry),
     ) -> usize {
         let deadlines = meta.deadlines();
-        let of_row = |(deadline, hash)| {
-            let is_meant = |entry: &Entry| entry.due().key.is_some() && entry.due().first() == Some(deadline);
-            Some(self.shard.entry(self.shard.find_by(hash, is_meant)?))
-        };
-        deadlines.iter_from(seed).filter_map(of_row).take(most).map(show).count()
+        let expiring = deadlines.iter_from(seed).flat_map(|row| self.shard.find_expiring(row));
+        expiring.filter(|entry| entry.due().key.is_some()).take(most).map(show).count()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::{Location, LockedShard, View};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
+use crate::data::keyspace::deadlines::Row;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
 use crate::data::keyspace::hash::Hash;
 use crate::data::keyspace::notifications::{EXPIRY_PAUSED, EventClass};
@@ -19,8 +20,9 @@ impl View<'_> {
         for locked in &self.locked {
             let meta = &self.keyspace.database(locked.db).shard_meta[locked.index as usize];
             let mut deadlines = meta.deadlines();
-            while let Some((deadline, hash)) = deadlines.pop_due(self.begun) {
-                due.push((deadline, locked.db, hash));
+            while let Some(row) = deadlines.pop_due(self.begun) {
+                let expired = locked.shard.find_expiring(row);
+                due.extend(expired.map(|entry| (row.deadline, locked.db, hash_of(entry.key()))));
             }
         }
         due.sort_unstable();
@@ -189,17 +191,18 @@ impl View<'_> {
             deadlines.add(deadline, hash);
         }
         if deadlines.is_stale(living.max(0) as usize) {
-            let lives = |deadline, entry: &Entry| entry.due().first() == Some(deadline);
-            deadlines.prune(|deadline, hash| shard.find_by(hash, |entry| lives(deadline, entry)).is_some());
+            deadlines.prune(|row| shard.find_expiring(row).next().is_some());
         }
     }
 }
 
 impl LockedShard<'_> {
-    /// The key with this hash and this deadline.
-    pub(in crate::data::keyspace) fn key_expiring_at(&self, hash: u64, deadline: Millis) -> Option<Vec<u8>> {
-        let slot = self.shard.find_by(hash, |entry| entry.deadline() == Some(deadline))?;
-        Some(self.shard.entry(slot).key().to_vec())
+    /// The key that expires at the deadline of a row.
+    pub(in crate::data::keyspace) fn key_expiring_at(&self, row: Row) -> Option<Vec<u8>> {
+        self.shard
+            .find_expiring(row)
+            .find(|entry| entry.due().key == Some(row.deadline))
+            .map(|entry| entry.key().to_vec())
     }
 
     /// The deadline of a key with this hash, if its value has this type.

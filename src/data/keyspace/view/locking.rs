@@ -169,7 +169,12 @@ impl<'k> LockedShard<'k> {
     }
 
     #[inline]
-    fn of(keyspace: &Keyspace, database: &'k Database, db: u32, index: usize) -> Result<Self, Busy> {
+    pub(in crate::data::keyspace) fn of(
+        keyspace: &Keyspace,
+        database: &'k Database,
+        db: u32,
+        index: usize,
+    ) -> Result<Self, Busy> {
         let shard = keyspace.lock_with_backoff(|| database.store.try_lock(index))?;
         Ok(Self { db, index: index as u32, shard })
     }
