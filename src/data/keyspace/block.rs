@@ -1,5 +1,5 @@
-//! The one allocation of an entry: what is small about a key, the key, and its string or the place of its value. Small
-//! collections are blocks, too, without a key.
+//! The one allocation of an entry: what is small about a key, the key, and its string, its small collection or the place of
+//! its value. A collection that is under no key is a block with an empty one.
 //!
 //! A block is one pointer. What it points to, in this order:
 //!
@@ -8,12 +8,12 @@
 //! | 16 of an entry | a value, in front of the pointer; only if the block is boxed |
 //! | 1 | flags, and in its upper half the slack: bytes at the end that are not used |
 //! | 1 | room: these bytes and all that follow, in units of 16, less 8; 0 if the key is long |
-//! | 1 | length of the key; `LONG` for a key of at least so many bytes; only if the block is keyed, as what follows |
+//! | 1 | length of the key; `LONG` for a key of at least so many bytes |
 //! | 4 | usage |
 //! | 8 | room in bytes, if the key is long |
 //! | 8 | deadline, if there is one |
 //! | | key |
-//! | | string, unless the block is boxed |
+//! | | string, or all of a small collection, unless the block is boxed |
 //!
 //! The room is what glibc's allocator gives anyway: it hands out 16 bytes more each time, and keeps 8 for itself. So length and
 //! capacity together take 12 bits. See `docs/decisions/0028-one-allocation-for-each-key.md`.
@@ -27,6 +27,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 
+use smallvec::SmallVec;
+
 use super::usage::Usage;
 use crate::base::clock::Millis;
 
@@ -35,15 +37,16 @@ const ROOM: usize = 1;
 const KEY_LENGTH: usize = 2;
 const USAGE: usize = 3;
 
-/// The bytes of a head with a key's length and its usage.
-pub const KEYED: usize = 7;
-/// The bytes of a head without them.
-pub const KEYLESS: usize = 2;
+/// The bytes of a head.
+const HEAD: usize = 7;
 
 const DEADLINE: u8 = 1;
+const BOXED: u8 = 8;
+/// What is special about the string, or that it is a collection.
+const SPECIAL: u8 = 6;
 const VERBATIM: u8 = 2;
 const PRIVATE: u8 = 4;
-const BOXED: u8 = 8;
+const COLLECTION: u8 = 6;
 const SLACK_SHIFT: u32 = 4;
 
 /// A key of at least this length has its room in eight bytes of its own.
@@ -56,7 +59,8 @@ const MOST_UNITS: usize = u8::MAX as usize;
 const ALIGNMENT: usize = 8;
 
 /// Usage, key, deadline and value of an entry in one allocation.
-pub struct Block<V, const HEAD: usize> {
+#[repr(transparent)]
+pub struct Block<V> {
     /// Points to the flags.
     head: NonNull<u8>,
     /// A block owns its value.
@@ -64,9 +68,46 @@ pub struct Block<V, const HEAD: usize> {
 }
 
 // SAFETY: a block has its allocation for itself, as a box has, and what lies in it are bytes and a value that can be sent.
-unsafe impl<V: Send, const HEAD: usize> Send for Block<V, HEAD> {}
+unsafe impl<V: Send> Send for Block<V> {}
 // SAFETY: a shared block is only read, and what lies in it are bytes and a value that can be shared.
-unsafe impl<V: Sync, const HEAD: usize> Sync for Block<V, HEAD> {}
+unsafe impl<V: Sync> Sync for Block<V> {}
+
+/// A type that is a block and nothing else. The value of a boxed one is its large form.
+///
+/// # Safety
+///
+/// The type must be laid out as `Block<Self::Large>` is.
+pub unsafe trait OfBlock: Sized {
+    type Large;
+}
+
+/// Defines a type that is a block.
+macro_rules! block_type {
+    ($(#[$attribute:meta])* $name:ident($large:ty)) => {
+        $(#[$attribute])*
+        #[repr(transparent)]
+        pub struct $name($crate::data::keyspace::block::Block<$large>);
+
+        #[allow(unsafe_code)]
+        // SAFETY: it is transparent.
+        unsafe impl $crate::data::keyspace::block::OfBlock for $name {
+            type Large = $large;
+        }
+
+        impl $name {
+            /// The bytes of the small form.
+            pub fn small_text(&self) -> Option<&[u8]> {
+                if self.0.is_boxed() { None } else { Some(self.0.text()) }
+            }
+
+            /// The small form that has these bytes.
+            pub fn of_small_text(text: &[u8]) -> Self {
+                Self($crate::data::keyspace::block::Block::keyless(text))
+            }
+        }
+    };
+}
+pub(super) use block_type;
 
 /// The parts of a new block.
 struct Parts<'a> {
@@ -78,7 +119,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn build<V, const HEAD: usize>(&self, value: Option<V>) -> Block<V, HEAD> {
+    fn build<V>(&self, value: Option<V>) -> Block<V> {
         let is_long = self.key.len() >= LONG;
         let size = HEAD + (usize::from(is_long) + usize::from(self.deadline.is_some())) * WORD;
         let size = size + self.key.len() + self.text.len();
@@ -88,12 +129,10 @@ impl Parts<'_> {
         let boxed = if value.is_some() { BOXED } else { 0 };
         let timed = if self.deadline.is_some() { DEADLINE } else { 0 };
         let mut head = [0; HEAD];
-        if let Some(of_key) = head.get_mut(KEY_LENGTH..KEYED) {
-            of_key[0] = if is_long { LONG as u8 } else { self.key.len() as u8 };
-            of_key[USAGE - KEY_LENGTH..].copy_from_slice(&self.usage.to_bits().to_le_bytes());
-        }
-        head[FLAGS] = self.flags & (VERBATIM | PRIVATE) | boxed | timed;
+        head[FLAGS] = self.flags & SPECIAL | boxed | timed;
         head[ROOM] = units as u8;
+        head[KEY_LENGTH] = if is_long { LONG as u8 } else { self.key.len() as u8 };
+        head[USAGE..].copy_from_slice(&self.usage.to_bits().to_le_bytes());
         let mut block = Block::allocate(room, value, |bytes| {
             let mut at = put(bytes, 0, &head);
             if is_long {
@@ -120,20 +159,42 @@ fn put(room: &mut [MaybeUninit<u8>], at: usize, bytes: &[u8]) -> usize {
     end
 }
 
-impl<V, const HEAD: usize> Block<V, HEAD> {
+impl<V> Block<V> {
     /// The bytes of a value in front of the head.
     const FRONT: usize = {
         assert!(align_of::<V>() <= ALIGNMENT, "the allocation begins with the value");
-        assert!(HEAD == KEYED || HEAD == KEYLESS, "there are two heads");
         size_of::<V>()
     };
 
     /// A block with a string; `None` if key or string are too long for that.
     #[inline]
     pub fn string(key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
+        Self::special(0, key, text, deadline, usage)
+    }
+
+    /// A block with a small collection; `None` if key or collection are too long for that.
+    pub fn collection(key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
+        Self::special(COLLECTION, key, text, deadline, usage)
+    }
+
+    #[inline]
+    fn special(flags: u8, key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
         let size = HEAD + deadline.map_or(0, |_| WORD) + key.len() + text.len();
-        let fits = (HEAD == KEYED || key.is_empty()) && key.len() < LONG && size <= MOST_UNITS * UNIT + WORD;
-        fits.then(|| Parts { flags: 0, usage, deadline, key, text }.build(None))
+        let fits = key.len() < LONG && size <= MOST_UNITS * UNIT + WORD;
+        fits.then(|| Parts { flags, usage, deadline, key, text }.build(None))
+    }
+
+    /// A small collection under no key.
+    pub fn keyless(text: &[u8]) -> Self {
+        match Self::collection(b"", text, None, Usage::default()) {
+            Some(block) => block,
+            None => unreachable!("a small collection is smaller than the largest block"),
+        }
+    }
+
+    /// A large collection under no key.
+    pub fn large(value: V) -> Self {
+        Self::boxed(b"", value, None, Usage::default())
     }
 
     pub fn boxed(key: &[u8], value: V, deadline: Option<Millis>, usage: Usage) -> Self {
@@ -268,7 +329,7 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
     /// The length of the key; `LONG` if it is longer.
     #[inline]
     fn key_length(&self) -> usize {
-        self.head().get(KEY_LENGTH).map_or(0, |length| usize::from(*length))
+        usize::from(self.head()[KEY_LENGTH])
     }
 
     #[inline]
@@ -352,12 +413,8 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
             self.rebuild(None, deadline);
             return true;
         }
-        let rebuilt = Self::string(self.key(), self.text(), deadline, self.usage());
-        rebuilt.is_some_and(|mut rebuilt| {
-            rebuilt.bytes_mut()[FLAGS] |= self.flags() & (VERBATIM | PRIVATE);
-            *self = rebuilt;
-            true
-        })
+        let rebuilt = Self::special(self.flags(), self.key(), self.text(), deadline, self.usage());
+        rebuilt.map(|rebuilt| *self = rebuilt).is_some()
     }
 
     /// Makes the room in front of the key that a deadline needs, moves what is used up to `end`, and writes the deadline.
@@ -414,7 +471,7 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
         }
         let bytes = self.bytes_mut();
         bytes[new_key_end..end].copy_from_slice(text);
-        bytes[FLAGS] &= !(VERBATIM | PRIVATE);
+        bytes[FLAGS] &= !SPECIAL;
         self.set_slack(room - end);
         true
     }
@@ -435,12 +492,8 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
         }
         let text = self.text();
         let text = [&text[..part.start], with, &text[part.end..]].concat();
-        let rebuilt = Self::string(self.key(), &text, self.deadline(), self.usage());
-        rebuilt.is_some_and(|mut rebuilt| {
-            rebuilt.head_mut()[FLAGS] |= self.flags() & (VERBATIM | PRIVATE);
-            *self = rebuilt;
-            true
-        })
+        let rebuilt = Self::special(self.flags(), self.key(), &text, self.deadline(), self.usage());
+        rebuilt.map(|rebuilt| *self = rebuilt).is_some()
     }
 
     /// Overwrites a byte of the string.
@@ -451,37 +504,75 @@ impl<V, const HEAD: usize> Block<V, HEAD> {
 
     #[inline]
     pub fn is_verbatim(&self) -> bool {
-        self.flags() & VERBATIM != 0
+        self.flags() & SPECIAL == VERBATIM
     }
 
+    /// Marks a string as verbatim, and no longer as private: what is verbatim is no integer that could be shared.
     pub fn set_verbatim(&mut self) {
-        self.head_mut()[FLAGS] |= VERBATIM;
+        if !self.is_collection() {
+            self.mark(VERBATIM);
+        }
     }
 
     #[inline]
     pub fn is_private(&self) -> bool {
-        self.flags() & PRIVATE != 0
+        self.flags() & SPECIAL == PRIVATE
     }
 
+    /// Marks a string as private, unless it is verbatim.
     pub fn set_private(&mut self) {
-        self.head_mut()[FLAGS] |= PRIVATE;
+        if self.flags() & SPECIAL == 0 {
+            self.mark(PRIVATE);
+        }
     }
 
     pub fn clear_private(&mut self) {
-        self.head_mut()[FLAGS] &= !PRIVATE;
+        if self.is_private() {
+            self.mark(0);
+        }
+    }
+
+    /// Whether it is a small collection.
+    #[inline]
+    pub fn is_collection(&self) -> bool {
+        self.flags() & (SPECIAL | BOXED) == COLLECTION
+    }
+
+    #[inline]
+    fn mark(&mut self, special: u8) {
+        let flags = &mut self.head_mut()[FLAGS];
+        *flags = *flags & !SPECIAL | special;
+    }
+
+    /// A small collection as its type. `None` for any other block.
+    #[inline]
+    pub fn as_collection<T: OfBlock>(&self) -> Option<&T> {
+        // SAFETY: blocks of all values are laid out alike, and so is `T`. Only a boxed block has a value, so nobody looks for one
+        // of another type, and nothing that is done with a shared reference boxes it.
+        self.is_collection().then(|| unsafe { &*(&raw const *self).cast::<T>() })
+    }
+
+    /// Changes a small collection as its type. If it is large then, it becomes a value. Key, deadline and usage stay as they are,
+    /// even if `change` replaces all of it. `None` for any other block.
+    #[inline]
+    pub fn change_collection<T: OfBlock + Into<V>, R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if !self.is_collection() {
+            return None;
+        }
+        let (usage, deadline, key) = (self.usage(), self.deadline(), SmallVec::from_slice(self.key()));
+        let mut lent = Lent::<V, T> { block: self, usage, deadline, key, collection: PhantomData };
+        Some(change(lent.collection()))
     }
 
     #[inline]
     pub fn usage(&self) -> Usage {
-        let bits = self.head().get(USAGE..).and_then(|bits| bits.try_into().ok());
-        bits.map_or_else(Usage::default, |bits| Usage::from_bits(u32::from_le_bytes(bits)))
+        let [.., first, second, third, fourth] = *self.head();
+        Usage::from_bits(u32::from_le_bytes([first, second, third, fourth]))
     }
 
     #[inline]
     pub fn set_usage(&mut self, usage: Usage) {
-        if let Some(bits) = self.head_mut().get_mut(USAGE..KEYED) {
-            bits.copy_from_slice(&usage.to_bits().to_le_bytes());
-        }
+        self.head_mut()[USAGE..].copy_from_slice(&usage.to_bits().to_le_bytes());
     }
 
     /// The bytes of the allocation.
@@ -499,7 +590,60 @@ fn layout(front: usize, room: usize) -> Layout {
     }
 }
 
-impl<V, const HEAD: usize> Drop for Block<V, HEAD> {
+/// A block that is lent as a small collection. Until this is dropped it can be one with a value of another type.
+struct Lent<'b, V, T: OfBlock + Into<V>> {
+    block: &'b mut Block<V>,
+    usage: Usage,
+    deadline: Option<Millis>,
+    key: SmallVec<[u8; 64]>,
+    collection: PhantomData<T>,
+}
+
+impl<V, T: OfBlock + Into<V>> Lent<'_, V, T> {
+    #[inline]
+    fn collection(&mut self) -> &mut T {
+        // SAFETY: blocks of all values are laid out alike, and so is `T`. The block is not looked at in another way before this is
+        // dropped, which happens also while a panic unwinds; then it is again what its type says.
+        unsafe { &mut *(&raw mut *self.block).cast() }
+    }
+
+    /// Whether the collection is small and under its key, as if it were changed in place.
+    #[inline]
+    fn is_in_place(&self) -> bool {
+        self.block.is_collection() && self.block.key() == &self.key[..] && self.block.deadline() == self.deadline
+    }
+
+    /// Makes the block again of what was made of the collection.
+    #[cold]
+    fn rebuild(&mut self) {
+        let (usage, deadline, key) = (self.usage, self.deadline, &self.key[..]);
+        if !self.block.is_boxed() {
+            let rebuilt = Parts { flags: COLLECTION, usage, deadline, key, text: self.block.text() }.build(None);
+            *self.block = rebuilt;
+            return;
+        }
+        let place = &raw mut *self.block;
+        // SAFETY: what is boxed here is a large collection, so it is read as one. Nothing in between panics before the place has
+        // a block again: what allocates aborts if there is no memory. The place is overwritten without a drop of what was read.
+        unsafe {
+            let large: T = place.cast::<T>().read();
+            place.write(Parts { flags: 0, usage, deadline, key, text: b"" }.build(Some(large.into())));
+        }
+    }
+}
+
+impl<V, T: OfBlock + Into<V>> Drop for Lent<'_, V, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            self.block.set_usage(self.usage);
+        } else {
+            self.rebuild();
+        }
+    }
+}
+
+impl<V> Drop for Block<V> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: a block is dropped once, its value before its memory is given back.
@@ -512,7 +656,7 @@ impl<V, const HEAD: usize> Drop for Block<V, HEAD> {
     }
 }
 
-impl<V: Clone, const HEAD: usize> Clone for Block<V, HEAD> {
+impl<V: Clone> Clone for Block<V> {
     fn clone(&self) -> Self {
         let (flags, usage, deadline) = (self.flags(), self.usage(), self.deadline());
         Parts { flags, usage, deadline, key: self.key(), text: self.text() }.build(self.value().cloned())

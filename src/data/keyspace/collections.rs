@@ -19,7 +19,7 @@ impl View<'_> {
     /// Changes how the value under a key is kept, but not what it is. No access, no hit or miss.
     pub fn prepare<T: Collection>(&mut self, key: &[u8], prepare: impl FnOnce(&mut T)) -> Option<&T> {
         let at = self.find(key)?;
-        self.rewrite_quietly(at, |entry| entry.collection_mut().map(prepare))?;
+        self.rewrite_quietly(at, |entry| entry.change(prepare))?;
         self.entry(at).collection()
     }
 
@@ -59,7 +59,7 @@ impl View<'_> {
         change: impl FnOnce(&mut T) -> (R, usize),
     ) -> Result<Option<(R, bool)>, CommandError> {
         let Some(at) = self.find_for_update(key) else { return Ok(None) };
-        let change = |entry: &mut Entry| entry.collection_mut().map(|value| (change(value), value.is_removable()));
+        let change = |entry: &mut Entry| entry.change(|value| (change(value), value.is_removable()));
         let ((result, changes), over) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
         if over {
             self.take(key);
@@ -81,12 +81,12 @@ impl View<'_> {
             let mut value = make();
             let (result, changes) = change(&mut value);
             if !value.is_removable() {
-                self.insert(Entry::boxed(key, value.into(), None, self.new_usage()));
+                self.insert(Entry::of(key, value.into(), None, self.new_usage()));
                 self.count_more_changes(changes.saturating_sub(1));
             }
             return Ok(result);
         };
-        let change = |entry: &mut Entry| entry.collection_mut().map(change);
+        let change = |entry: &mut Entry| entry.change(change);
         let (result, changes) = self.rewrite_quietly(at, change).ok_or(CommandError::WRONG_TYPE)?;
         if changes > 0 {
             self.changed(key);
@@ -105,6 +105,6 @@ impl View<'_> {
 
     /// Replaces whatever is under a key by a value without a deadline.
     pub fn put_value(&mut self, key: &[u8], value: impl Into<Value>) {
-        self.put(Entry::boxed(key, value.into(), None, self.new_usage()));
+        self.put(Entry::of(key, value.into(), None, self.new_usage()));
     }
 }

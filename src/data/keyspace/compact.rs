@@ -7,6 +7,11 @@ use smallvec::SmallVec;
 
 use crate::data::listpack::Element;
 
+/// The first byte of a small collection that is no set; that of a set is its encoding.
+pub const LIST: u8 = 0x10;
+pub const SORTED_SET: u8 = 0x11;
+pub const HASH: u8 = 0x12;
+
 /// The longest string whose length is the first byte.
 const SHORT: usize = 0x7f;
 /// The first byte of an integer from 0 to 63, which is in its other bits.

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::entry::{Entry, TextRef};
+use super::entry::{Entry, TextRef, ValueRef};
 use super::usage::Usage;
-use super::value::Value;
 use crate::base::profile::{Profile, Since};
 use crate::protocol::parse_integer;
 
@@ -54,8 +53,14 @@ impl TextRef<'_> {
 impl Entry {
     /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self, profile: &Profile) -> &'static str {
-        let other = self.value().and_then(Value::encoding);
-        other.unwrap_or_else(|| self.text().map_or("raw", |text| text.encoding(self.longest_embedded(profile))))
+        match self.value() {
+            ValueRef::String(_) => self.text().map_or("raw", |text| text.encoding(self.longest_embedded(profile))),
+            ValueRef::List(list) => list.encoding(),
+            ValueRef::Set(set) => set.encoding(),
+            ValueRef::SortedSet(set) => set.encoding(),
+            ValueRef::Hash(hash) => hash.encoding(),
+            ValueRef::Stream(_) => "stream",
+        }
     }
 
     /// The length up to which a string is embedded under this key.

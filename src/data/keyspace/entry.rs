@@ -1,12 +1,17 @@
 //! One key with its value.
 //!
-//! Most keys of a lock service are a short name with a short string. Such an entry is *packed*: one [`Block`] that holds the
-//! header, the key and the string, because at a million keys the bytes around the payload cost more than the payload.
-//! Everything else is *boxed*: the block has the place of a [`Value`]. See `docs/decisions/0002-packed-entries.md`.
+//! Most keys of a lock service are a short name with a short string or a small collection. Such an entry is *packed*: one
+//! [`Block`] that holds the header, the key and the value, because at a million keys the bytes around the payload cost more
+//! than the payload. Everything else is *boxed*: the block has the place of a [`Value`]. See `docs/decisions/0002-packed-entries.md`.
 
-use super::block::{Block, KEYED};
+use super::block::Block;
+use super::hash::Hash;
+use super::list::List;
+use super::set::Set;
+use super::sorted_set::SortedSet;
+use super::stream::Stream;
 use super::usage::Usage;
-use super::value::{Collection, Text, Value, ValueKind};
+use super::value::{Collection, Text, Value, ValueKind, small_kind};
 use crate::base::clock::Millis;
 
 /// A string value as a read returns it.
@@ -38,7 +43,17 @@ impl EntryDeadlines {
 
 /// A key with its value, its deadline and its usage.
 #[derive(Clone)]
-pub struct Entry(Block<Value, KEYED>);
+pub struct Entry(Block<Value>);
+
+/// A value by type.
+pub enum ValueRef<'a> {
+    String(&'a [u8]),
+    List(&'a List),
+    Set(&'a Set),
+    SortedSet(&'a SortedSet),
+    Hash(&'a Hash),
+    Stream(&'a Stream),
+}
 
 /// A string of at least so many bytes lies in no block of any entry.
 const LONG_TEXT: usize = 8 * 1024;
@@ -53,13 +68,15 @@ impl Entry {
             Some(block) => Self(block),
             None => {
                 let text = Text { bytes: value.to_vec(), edited: false, verbatim: false };
-                Self::boxed(key, text.into(), deadline, usage)
+                Self::of(key, text.into(), deadline, usage)
             }
         }
     }
 
-    pub fn boxed(key: &[u8], value: Value, deadline: Option<Millis>, usage: Usage) -> Self {
-        Self(Block::boxed(key, value, deadline, usage))
+    /// An entry of any value. A small collection is packed.
+    pub fn of(key: &[u8], value: Value, deadline: Option<Millis>, usage: Usage) -> Self {
+        let packed = value.small_text().and_then(|text| Block::collection(key, text, deadline, usage));
+        Self(packed.unwrap_or_else(|| Block::boxed(key, value, deadline, usage)))
     }
 
     /// The address of the entry's bytes, for prefetching.
@@ -81,13 +98,17 @@ impl Entry {
 
     #[inline]
     pub fn kind(&self) -> ValueKind {
-        self.value().map_or(ValueKind::String, Value::kind)
+        match self.0.value() {
+            Some(value) => value.kind(),
+            None => small_kind(&self.0).unwrap_or(ValueKind::String),
+        }
     }
 
     /// The string; an error if the value has another type.
     #[inline]
     pub fn text(&self) -> Option<TextRef<'_>> {
-        match self.value() {
+        match self.0.value() {
+            None if self.0.is_collection() => None,
             None => Some(TextRef { bytes: self.0.text(), edited: false, verbatim: self.0.is_verbatim() }),
             Some(Value::String(text)) => {
                 Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
@@ -96,27 +117,55 @@ impl Entry {
         }
     }
 
-    /// The value; `None` for a packed string.
-    #[inline]
-    pub fn value(&self) -> Option<&Value> {
-        self.0.value()
+    pub fn value(&self) -> ValueRef<'_> {
+        match self.0.value() {
+            Some(Value::String(text)) => ValueRef::String(&text.bytes),
+            Some(Value::List(list)) => ValueRef::List(list),
+            Some(Value::Set(set)) => ValueRef::Set(set),
+            Some(Value::SortedSet(set)) => ValueRef::SortedSet(set),
+            Some(Value::Hash(hash)) => ValueRef::Hash(hash),
+            Some(Value::Stream(stream)) => ValueRef::Stream(stream),
+            None => self.packed_value(),
+        }
+    }
+
+    fn packed_value(&self) -> ValueRef<'_> {
+        let value = match small_kind(&self.0) {
+            Some(ValueKind::List) => self.collection().map(ValueRef::List),
+            Some(ValueKind::Set) => self.collection().map(ValueRef::Set),
+            Some(ValueKind::SortedSet) => self.collection().map(ValueRef::SortedSet),
+            Some(ValueKind::Hash) => self.collection().map(ValueRef::Hash),
+            Some(ValueKind::String | ValueKind::Stream) | None => None,
+        };
+        value.unwrap_or_else(|| ValueRef::String(self.0.text()))
     }
 
     /// The value; `None` if it has another type.
+    #[inline]
     pub fn collection<T: Collection>(&self) -> Option<&T> {
-        T::of(self.value()?)
+        match self.0.value() {
+            Some(value) => T::of(value),
+            None => T::in_block(&self.0),
+        }
     }
 
-    /// Like [`collection`](Self::collection), for changes.
-    pub fn collection_mut<T: Collection>(&mut self) -> Option<&mut T> {
-        T::of_mut(self.0.value_mut()?)
+    /// Changes the value; `None` if it has another type.
+    #[inline]
+    pub fn change<T: Collection, R>(&mut self, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        match self.0.value_mut() {
+            Some(value) => T::of_mut(value).map(change),
+            None => T::change_in_block(&mut self.0, change),
+        }
     }
 
     /// The string as bytes that can be edited in place; `None` if the value has another type.
     pub fn edit_text(&mut self) -> Option<&mut Text> {
+        if self.0.is_collection() {
+            return None;
+        }
         if !self.0.is_boxed() {
             let text = Text { bytes: self.0.text().to_vec(), edited: true, verbatim: false };
-            *self = Self::boxed(self.key(), text.into(), self.deadline(), self.usage());
+            *self = Self::of(self.key(), text.into(), self.deadline(), self.usage());
         }
         match self.0.value_mut() {
             Some(Value::String(text)) => {
@@ -178,12 +227,12 @@ impl Entry {
         if self.0.is_plain() {
             return EntryDeadlines::NONE;
         }
-        EntryDeadlines { key: self.deadline(), field: self.value().and_then(Value::first_field_deadline) }
+        EntryDeadlines { key: self.deadline(), field: self.0.value().and_then(Value::first_field_deadline) }
     }
 
     pub fn set_deadline(&mut self, deadline: Option<Millis>) {
         if !self.0.set_deadline(deadline) {
-            *self = self.string_under(self.key(), deadline);
+            *self = self.under(self.key(), deadline);
         }
     }
 
@@ -198,11 +247,14 @@ impl Entry {
 
     /// The same value under another key.
     pub fn renamed(self, key: &[u8]) -> Self {
-        if self.0.is_boxed() { Self(self.0.renamed(key)) } else { self.string_under(key, self.deadline()) }
+        if self.0.is_boxed() { Self(self.0.renamed(key)) } else { self.under(key, self.deadline()) }
     }
 
-    /// The string of a packed entry under this key and with this deadline.
-    fn string_under(&self, key: &[u8], deadline: Option<Millis>) -> Self {
+    /// The value of a packed entry under this key and with this deadline.
+    fn under(&self, key: &[u8], deadline: Option<Millis>) -> Self {
+        if let Some(kind) = small_kind(&self.0) {
+            return Self::of(key, Value::of_small_text(kind, self.0.text()), deadline, self.usage());
+        }
         let mut entry = Self::string(key, self.0.text(), deadline, self.usage());
         if self.0.is_verbatim() {
             entry.set_verbatim();
@@ -222,13 +274,18 @@ impl Entry {
     /// The memory of the entry in bytes, without its slot in the table.
     #[inline]
     pub fn size(&self) -> usize {
-        self.0.size() + self.value().map_or(0, Value::size)
+        self.0.size() + self.0.value().map_or(0, Value::size)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+    use std::panic::AssertUnwindSafe;
+
     use super::*;
+    use crate::data::keyspace::hash::HashLimits;
+    use crate::data::keyspace::set::SetLimits;
 
     #[test]
     fn a_packed_entry_keeps_its_parts_apart_whatever_changes() {
@@ -293,6 +350,58 @@ mod tests {
                 let edited = [&first[..], b"!"].concat();
                 check(&renamed.renamed(&key), &key, &edited, deadlines[1]);
             }
+        }
+    }
+
+    const SETS: SetLimits = SetLimits { integers: 512, packed: 1000, longest: 64, converts_upfront: false };
+
+    fn members(entry: &Entry) -> Vec<Vec<u8>> {
+        entry.collection().map_or_else(Vec::new, |set: &Set| set.iter().map(Cow::into_owned).collect())
+    }
+
+    #[test]
+    fn a_collection_keeps_key_and_deadline_whatever_is_made_of_it() {
+        for (key, deadline) in [(0, None), (0, Some(7)), (17, None), (17, Some(7)), (254, Some(7)), (255, Some(7))] {
+            let key = vec![b'k'; key];
+            let mut entry = Entry::of(&key, Set::packed().into(), deadline, Usage::at(9000));
+            let mut all = Vec::new();
+            let check = |entry: &Entry, all: &[Vec<u8>]| {
+                assert_eq!((entry.key(), entry.kind(), members(entry)), (&key[..], ValueKind::Set, all.to_vec()));
+                assert_eq!((entry.deadline(), entry.usage()), (deadline, Usage::at(9000)));
+                assert!(entry.text().is_none() && entry.collection::<Hash>().is_none());
+            };
+            for number in 0..if cfg!(miri) { 40 } else { 400 } {
+                all.push(vec![b'm'; 20 + number]);
+                entry.change(|set: &mut Set| set.add(&all[number], &SETS)).unwrap();
+                check(&entry, &all);
+                check(&entry.clone(), &all);
+            }
+            assert!(entry.change(|hash: &mut Hash| hash.remove(b"m")).is_none() && entry.edit_text().is_none());
+            let mut other = Entry::of(b"other", Set::packed().into(), None, Usage::default());
+            other.change(|set: &mut Set| *set = entry.collection::<Set>().unwrap().clone());
+            assert_eq!((other.key(), other.deadline(), members(&other)), (&b"other"[..], None, all.clone()));
+            entry.change(|set: &mut Set| *set = Set::of_integers());
+            check(&entry, &[]);
+            entry.change(|set: &mut Set| std::mem::swap(set, &mut Set::of_members()));
+            check(&entry, &[]);
+            entry.set_verbatim();
+            entry.set_private();
+            check(&entry.renamed(b"another").renamed(&key), &[]);
+        }
+    }
+
+    #[test]
+    fn a_panic_leaves_an_entry_whole() {
+        for element in [&[b'e'; 3][..], &[b'e'; 5000]] {
+            let mut entry = Entry::of(b"key", Hash::default().into(), Some(7), Usage::at(9000));
+            let limits = HashLimits { packed: 9, longest: 9, converts_upfront: false, packs_times: false };
+            let change = |hash: &mut Hash| {
+                hash.set(b"field", element, &limits);
+                panic!("{}", hash.len());
+            };
+            std::panic::catch_unwind(AssertUnwindSafe(|| entry.change(change))).unwrap_err();
+            assert_eq!(entry.collection::<Hash>().unwrap().get(b"field"), Some(element));
+            assert_eq!((entry.key(), entry.deadline()), (&b"key"[..], Some(7)));
         }
     }
 }

@@ -5,9 +5,10 @@ mod times;
 
 use smallvec::SmallVec;
 
+use super::block::{Block, block_type};
 use super::indexed::{Indexed, Keyed};
 use crate::base::clock::Millis;
-use small::SmallHash;
+use small::Small;
 use times::Times;
 
 /// A field with its value.
@@ -103,20 +104,15 @@ pub struct HashLimits {
     pub packs_times: bool,
 }
 
-/// Fields with their values. The order matters only in the listpack encoding; there, fields with an expiry time come
-/// first, the earliest first.
-#[derive(Clone)]
-pub struct Hash(Form);
-
-#[derive(Clone)]
-enum Form {
-    /// In the listpack encoding, without expiry times.
-    Small(SmallHash),
-    Large(Box<Large>),
+block_type! {
+    /// Fields with their values, in one allocation while they are short, in the listpack encoding and without expiry times. The
+    /// order matters only in that encoding; there, fields with an expiry time come first, the earliest first.
+    #[derive(Clone)]
+    Hash(Large)
 }
 
 #[derive(Clone)]
-struct Large {
+pub struct Large {
     pairs: Indexed<OwnedPair>,
     /// Present once any field was given an expiry time.
     times: Option<Box<Times>>,
@@ -124,51 +120,49 @@ struct Large {
 
 impl Default for Hash {
     fn default() -> Self {
-        Self(Form::Small(SmallHash::default()))
+        Self(Block::keyless(small::EMPTY))
     }
 }
 
 impl Hash {
-    fn large(&self) -> Option<&Large> {
-        match &self.0 {
-            Form::Small(_) => None,
-            Form::Large(large) => Some(large),
+    /// Either form.
+    #[inline]
+    fn form(&self) -> Result<Small<'_>, &Large> {
+        match self.0.value() {
+            Some(large) => Err(large),
+            None => Ok(Small::of(self.0.text())),
         }
     }
 
     /// The large form, for what the small one cannot do.
     fn enlarge(&mut self) -> &mut Large {
-        if let Form::Small(small) = &self.0 {
+        if let Ok(small) = self.form() {
             let mut pairs = Indexed::new(true);
             small.iter().for_each(|pair| pairs.push(OwnedPair::new(pair.field, pair.value)));
-            self.0 = Form::Large(Box::new(Large { pairs, times: None }));
+            *self = Self(Block::large(Large { pairs, times: None }));
         }
-        match &mut self.0 {
-            Form::Large(large) => large,
-            Form::Small(_) => unreachable!("it has just been enlarged"),
+        match self.0.value_mut() {
+            Some(large) => large,
+            None => unreachable!("it has just been enlarged"),
         }
     }
 
     fn times(&self) -> Option<&Times> {
-        self.large()?.times.as_deref()
+        self.0.value()?.times.as_deref()
     }
 
     /// How many fields there are, with those that have expired and were not removed yet.
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Small(small) => small.len(),
-            Form::Large(large) => large.pairs.len(),
+        match self.form() {
+            Ok(small) => small.len(),
+            Err(large) => large.pairs.len(),
         }
     }
 
     /// The memory outside itself, in bytes.
     pub fn size(&self) -> usize {
-        match &self.0 {
-            Form::Small(small) => small.size(),
-            Form::Large(large) => {
-                size_of::<Large>() + large.pairs.size() + large.times.as_ref().map_or(0, |times| times.size())
-            }
-        }
+        let of_large = |large: &Large| large.pairs.size() + large.times.as_ref().map_or(0, |times| times.size());
+        self.0.size() + self.0.value().map_or(0, of_large)
     }
 
     pub fn encoding(&self) -> &'static str {
@@ -182,14 +176,14 @@ impl Hash {
     }
 
     pub fn is_packed(&self) -> bool {
-        self.large().is_none_or(|large| large.pairs.is_ordered())
+        self.0.value().is_none_or(|large| large.pairs.is_ordered())
     }
 
     #[inline]
     fn find(&self, field: &[u8]) -> Option<Pair<'_>> {
-        match &self.0 {
-            Form::Small(small) => small.iter().find(|pair| pair.field == field),
-            Form::Large(large) => Some(large.pairs.get(large.pairs.find(field)?)?.pair()),
+        match self.form() {
+            Ok(small) => small.iter().find(|pair| pair.field == field),
+            Err(large) => Some(large.pairs.get(large.pairs.find(field)?)?.pair()),
         }
     }
 
@@ -210,9 +204,9 @@ impl Hash {
 
     /// A field by its index.
     pub fn at(&self, place: usize) -> Option<Pair<'_>> {
-        match &self.0 {
-            Form::Small(small) => small.iter().nth(place),
-            Form::Large(large) => large.pairs.get(place).map(OwnedPair::pair),
+        match self.form() {
+            Ok(small) => small.iter().nth(place),
+            Err(large) => large.pairs.get(place).map(OwnedPair::pair),
         }
     }
 
@@ -242,9 +236,9 @@ impl Hash {
     #[inline]
     pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
         let is_long = field.len().max(value.len()) > limits.longest;
-        if let Form::Small(small) = &mut self.0
+        if !self.0.is_boxed()
             && !is_long
-            && let Some(new) = small.write(field, value, limits.packed)
+            && let Some(new) = small::write(&mut self.0, field, value, limits.packed)
         {
             return new;
         }
@@ -271,9 +265,9 @@ impl Hash {
 
     /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        match &mut self.0 {
-            Form::Small(small) => small.remove(field),
-            Form::Large(large) => {
+        match self.0.value_mut() {
+            None => small::remove(&mut self.0, field),
+            Some(large) => {
                 let Some(place) = large.pairs.find(field) else { return false };
                 large.pairs.remove(place);
                 if let Some(times) = &mut large.times {
@@ -286,9 +280,9 @@ impl Hash {
 
     /// All fields, also expired ones.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Pair<'_>> {
-        match &self.0 {
-            Form::Small(small) => Pairs::Small(small.iter()),
-            Form::Large(large) => Pairs::Large(large.pairs.as_slice().iter()),
+        match self.form() {
+            Ok(small) => Pairs::Small(small.iter()),
+            Err(large) => Pairs::Large(large.pairs.as_slice().iter()),
         }
     }
 
@@ -299,16 +293,16 @@ impl Hash {
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
-        if let Form::Large(large) = &mut self.0 {
+        if let Some(large) = self.0.value_mut() {
             large.pairs.prepare_walk(count);
         }
     }
 
     /// One step of an iteration over the fields that clients see, as in [`Indexed::walk`].
     pub fn walk(&self, left: u64, count: usize) -> (u64, impl Iterator<Item = Pair<'_>>) {
-        let (next, small, large) = match &self.0 {
-            Form::Small(small) => (0, Some(small.iter()), None),
-            Form::Large(large) => {
+        let (next, small, large) = match self.form() {
+            Ok(small) => (0, Some(small.iter()), None),
+            Err(large) => {
                 let (next, pairs) = large.pairs.walk(left, count);
                 (next, None, Some(pairs.map(OwnedPair::pair)))
             }
@@ -379,8 +373,7 @@ impl Hash {
 
     /// Removes the expired fields, and returns how many there were.
     pub fn expire(&mut self, now: Millis) -> usize {
-        let Form::Large(large) = &mut self.0 else { return 0 };
-        let Large { pairs, times: Some(times) } = &mut **large else { return 0 };
+        let Some(Large { pairs, times: Some(times) }) = self.0.value_mut() else { return 0 };
         let mut removed = 0;
         while let Some(field) = times.pop_due(now) {
             if let Some(place) = pairs.find(&field) {
@@ -393,9 +386,7 @@ impl Hash {
 
     /// Hides the fields that have expired at this instant. The last call holds.
     pub fn hide_expired(&mut self, now: Millis) {
-        if let Form::Large(large) = &mut self.0
-            && let Some(times) = &mut large.times
-        {
+        if let Some(Large { times: Some(times), .. }) = self.0.value_mut() {
             times.hidden_before = now;
         }
     }

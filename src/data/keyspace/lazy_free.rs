@@ -62,7 +62,7 @@ impl Garbage {
     /// Whether freeing an entry takes long.
     #[inline]
     pub(super) fn is_large(entry: &Entry) -> bool {
-        entry.value().is_some_and(|value| value.kind() != ValueKind::String && value.size() >= MANY_BYTES)
+        entry.kind() != ValueKind::String && entry.size() >= MANY_BYTES
     }
 }
 

@@ -7,9 +7,8 @@ mod tests;
 
 use std::collections::vec_deque;
 
-use super::block::{Block, KEYLESS};
+use super::block::{Block, block_type};
 use super::compact;
-use super::usage::Usage;
 use crate::data::listpack::Element;
 use chunked::Chunked;
 pub use chunked::{Chunk, End};
@@ -70,9 +69,11 @@ pub struct ListLimits {
     pub packs: bool,
 }
 
-/// A list of elements: a string of them while it is short and encoded as one listpack, otherwise chunks.
-#[derive(Clone)]
-pub struct List(Block<Chunked, KEYLESS>);
+block_type! {
+    /// A list of elements: a string of them while it is short and encoded as one listpack, otherwise chunks.
+    #[derive(Clone)]
+    List(Chunked)
+}
 
 enum Form<'l> {
     Small(Small<'l>),
@@ -81,21 +82,14 @@ enum Form<'l> {
 
 impl From<Chunked> for List {
     fn from(chunked: Chunked) -> Self {
-        Self(Block::boxed(b"", chunked, None, Usage::default()))
+        Self(Block::large(chunked))
     }
 }
 
 impl List {
     /// An empty list, as commands create it.
     pub fn new(limits: &ListLimits) -> Self {
-        if limits.packs { Self::small(small::EMPTY) } else { Chunked::new(limits).into() }
-    }
-
-    fn small(text: &[u8]) -> Self {
-        match Block::string(b"", text, None, Usage::default()) {
-            Some(block) => Self(block),
-            None => unreachable!("a small list is smaller than the largest block"),
-        }
+        if limits.packs { Self(Block::keyless(small::EMPTY)) } else { Chunked::new(limits).into() }
     }
 
     /// A list of chunks that are not empty.
@@ -110,7 +104,7 @@ impl List {
 
     fn of_chunked(chunked: Chunked) -> Self {
         let text = if chunked.is_packed() { small::text_of(chunked.iter()) } else { None };
-        text.map_or_else(|| chunked.into(), |text| Self::small(&text))
+        text.map_or_else(|| chunked.into(), |text| Self(Block::keyless(&text)))
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::entry::Entry;
+use super::entry::{Entry, ValueRef};
 use super::hash::{Hash, HashLimits};
 use super::list::{Chunk, End, List, ListLimits};
 use super::set::{Integers, Set, SetLimits};
@@ -21,12 +21,12 @@ impl Entry {
     /// The value in its serialized form.
     pub fn content(&self) -> Content<'_> {
         match self.value() {
-            Some(Value::Set(set)) => set.content(),
-            Some(Value::List(list)) => list.content(),
-            Some(Value::Hash(hash)) => hash.content(),
-            Some(Value::SortedSet(set)) => set.content(),
-            Some(Value::Stream(stream)) => Content::Stream(stream.content()),
-            Some(Value::String(_)) | None => Content::String(Cow::Borrowed(self.text().map_or(&[], |text| text.bytes))),
+            ValueRef::Set(set) => set.content(),
+            ValueRef::List(list) => list.content(),
+            ValueRef::Hash(hash) => hash.content(),
+            ValueRef::SortedSet(set) => set.content(),
+            ValueRef::Stream(stream) => Content::Stream(stream.content()),
+            ValueRef::String(text) => Content::String(Cow::Borrowed(text)),
         }
     }
 
@@ -49,7 +49,7 @@ impl Entry {
             Content::List(_) | Content::Elements(_) => kept(List::of_content(content, &settings.list_limits(profile))),
             Content::Stream(stream) => kept(Stream::of_content(stream)),
         };
-        Some(Self::boxed(key, value?, deadline, usage))
+        Some(Self::of(key, value?, deadline, usage))
     }
 }
 

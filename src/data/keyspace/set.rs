@@ -7,9 +7,8 @@ mod large;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::block::{Block, KEYLESS};
+use super::block::{Block, block_type};
 use super::compact::{self, Elements};
-use super::usage::Usage;
 use crate::data::listpack::Element;
 use crate::protocol::parse_integer;
 pub use large::Integers;
@@ -37,9 +36,11 @@ impl SetLimits {
     }
 }
 
-/// A set: in one allocation while it is short and an intset or a listpack.
-#[derive(Clone)]
-pub struct Set(Block<Large, KEYLESS>);
+block_type! {
+    /// A set: in one allocation while it is short and an intset or a listpack.
+    #[derive(Clone)]
+    Set(Large)
+}
 
 /// The most bytes of a small set: every look-up reads up to all of them.
 const MOST_BYTES: usize = 512;
@@ -101,16 +102,13 @@ impl<'s> Small<'s> {
 
 impl From<Large> for Set {
     fn from(large: Large) -> Self {
-        Self(Block::boxed(b"", large, None, Usage::default()))
+        Self(Block::large(large))
     }
 }
 
 impl Set {
     fn empty(encoding: u8) -> Self {
-        match Block::string(b"", &[encoding, 0], None, Usage::default()) {
-            Some(block) => Self(block),
-            None => unreachable!("a small set is smaller than the largest block"),
-        }
+        Self(Block::keyless(&[encoding, 0]))
     }
 
     /// An empty set for `count` members, of which this is the first.

@@ -4,9 +4,8 @@ mod large;
 
 use std::ops::Range;
 
-use super::block::{Block, KEYLESS};
-use super::compact;
-use super::usage::Usage;
+use super::block::{Block, block_type};
+use super::compact::{self, SORTED_SET};
 use crate::data::listpack::Element;
 use large::Large;
 
@@ -44,9 +43,11 @@ pub struct SortedSetLimits {
     pub converts_upfront: bool,
 }
 
-/// A sorted set: in one allocation while it is short and in the listpack encoding. No score is NaN.
-#[derive(Clone)]
-pub struct SortedSet(Block<Large, KEYLESS>);
+block_type! {
+    /// A sorted set: in one allocation while it is short and in the listpack encoding. No score is NaN.
+    #[derive(Clone)]
+    SortedSet(Large)
+}
 
 /// The index of a member; valid until the set changes.
 #[derive(Clone, Copy)]
@@ -56,15 +57,15 @@ pub struct MemberSlot(usize);
 const MOST_BYTES: usize = 512;
 /// The most members of a small sorted set, whose number takes one byte.
 const MOST: usize = u8::MAX as usize;
-/// Where the members begin, behind their number.
-const START: usize = 1;
+/// Where the members begin, behind the type and their number.
+const START: usize = 2;
 
 /// The score as the encoding stores it: a listpack stores integers where it can, and so no negative zero.
 fn kept_score(score: f64, packed: bool) -> f64 {
     if packed && score == 0.0 { 0.0 } else { score }
 }
 
-/// The text of a small sorted set: the number of members, and each with its score, in order.
+/// The text of a small sorted set: the type, the number of members, and each with its score, in order.
 #[derive(Clone, Copy)]
 struct Small<'s> {
     text: &'s [u8],
@@ -72,7 +73,7 @@ struct Small<'s> {
 
 impl<'s> Small<'s> {
     fn len(self) -> usize {
-        usize::from(self.text[0])
+        usize::from(self.text[1])
     }
 
     #[inline]
@@ -125,7 +126,7 @@ impl<'s> Iterator for Few<'s> {
 
 impl From<Large> for SortedSet {
     fn from(large: Large) -> Self {
-        Self(Block::boxed(b"", large, None, Usage::default()))
+        Self(Block::large(large))
     }
 }
 
@@ -138,13 +139,7 @@ impl Default for SortedSet {
 impl SortedSet {
     /// An empty set; `packed` selects the listpack encoding.
     pub fn new(packed: bool) -> Self {
-        if !packed {
-            return Large::new(false).into();
-        }
-        match Block::string(b"", &[0; START], None, Usage::default()) {
-            Some(block) => Self(block),
-            None => unreachable!("a small sorted set is smaller than the largest block"),
-        }
+        if packed { Self(Block::keyless(&[SORTED_SET, 0])) } else { Large::new(false).into() }
     }
 
     /// An empty set for `count` members, of which this is the first. Some servers look only at the first member.
@@ -232,19 +227,19 @@ impl SortedSet {
             code.extend_from_slice(&compact::code_of(Element::String(&score.to_le_bytes())));
         }
         let text = self.0.text();
-        let count = usize::from(text[0]) + 1;
+        let count = usize::from(text[1]) + 1;
         if count > MOST || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
             return false;
         }
-        self.0.set_byte(0, count as u8);
+        self.0.set_byte(1, count as u8);
         true
     }
 
     /// Removes a member of a small set.
     fn cut_small(&mut self, place: Range<usize>) {
-        let count = self.0.text()[0].saturating_sub(1);
+        let count = self.0.text()[1].saturating_sub(1);
         if self.0.splice(place, b"") {
-            self.0.set_byte(0, count);
+            self.0.set_byte(1, count);
         }
     }
 

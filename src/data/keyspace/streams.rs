@@ -16,7 +16,7 @@ impl View<'_> {
         change: impl FnOnce(&mut Stream) -> R,
     ) -> Result<Option<R>, CommandError> {
         let Some(at) = self.find_for_update(key) else { return Ok(None) };
-        let change = |entry: &mut super::Entry| entry.collection_mut().map(change);
+        let change = |entry: &mut super::Entry| entry.change(change);
         self.rewrite_quietly(at, change).map(Some).ok_or(CommandError::WRONG_TYPE)
     }
 

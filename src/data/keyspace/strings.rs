@@ -235,5 +235,5 @@ impl Entry {
 }
 
 fn raw(key: &[u8], bytes: Vec<u8>, usage: Usage) -> Entry {
-    Entry::boxed(key, Text { bytes, edited: true, verbatim: false }.into(), None, usage)
+    Entry::of(key, Text { bytes, edited: true, verbatim: false }.into(), None, usage)
 }

@@ -1,5 +1,7 @@
 //! The types of values and their common operations.
 
+use super::block::Block;
+use super::compact;
 use super::hash::Hash;
 use super::list::List;
 use super::set::Set;
@@ -68,20 +70,17 @@ pub trait Collection: Sized + Into<Value> {
     fn of(value: &Value) -> Option<&Self>;
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
 
+    /// A small one that lies in the block of its entry.
+    fn in_block(block: &Block<Value>) -> Option<&Self>;
+    fn change_in_block<R>(block: &mut Block<Value>, change: impl FnOnce(&mut Self) -> R) -> Option<R>;
+
     /// Whether the value is empty, so that its key is deleted.
     fn is_removable(&self) -> bool;
 }
 
 /// Implements `Collection` for a value type.
 macro_rules! collection {
-    ($type:ident, $put:expr, $over:expr) => {
-        impl From<$type> for Value {
-            fn from(value: $type) -> Self {
-                let put: fn($type) -> _ = $put;
-                Self::$type(put(value))
-            }
-        }
-
+    ($type:ident, $over:expr, $($in_block:item)*) => {
         impl Collection for $type {
             fn of(value: &Value) -> Option<&Self> {
                 match value {
@@ -97,6 +96,8 @@ macro_rules! collection {
                 }
             }
 
+            $($in_block)*
+
             fn is_removable(&self) -> bool {
                 let over: fn(&Self) -> bool = $over;
                 over(self)
@@ -105,12 +106,66 @@ macro_rules! collection {
     };
 }
 
-collection!(List, std::convert::identity, |list| list.len() == 0);
-collection!(Set, std::convert::identity, |set| set.len() == 0);
-collection!(SortedSet, std::convert::identity, |set| set.len() == 0);
-collection!(Hash, std::convert::identity, |hash| hash.len() == 0);
-// A stream remains without entries.
-collection!(Stream, Box::new, |_| false);
+/// Implements `Collection` for a value type that is a block while it is small.
+macro_rules! small_collection {
+    ($type:ident) => {
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$type(value)
+            }
+        }
+
+        collection! {
+            $type,
+            |value| value.len() == 0,
+            #[inline]
+            fn in_block(block: &Block<Value>) -> Option<&Self> {
+                if small_kind(block)? == ValueKind::$type { block.as_collection() } else { None }
+            }
+
+            #[inline]
+            fn change_in_block<R>(block: &mut Block<Value>, change: impl FnOnce(&mut Self) -> R) -> Option<R> {
+                if small_kind(block)? == ValueKind::$type { block.change_collection(change) } else { None }
+            }
+        }
+    };
+}
+
+small_collection!(List);
+small_collection!(Set);
+small_collection!(SortedSet);
+small_collection!(Hash);
+
+impl From<Stream> for Value {
+    fn from(stream: Stream) -> Self {
+        Self::Stream(Box::new(stream))
+    }
+}
+
+collection! {
+    Stream,
+    // It remains without entries.
+    |_| false,
+    fn in_block(_: &Block<Value>) -> Option<&Self> {
+        None
+    }
+
+    fn change_in_block<R>(_: &mut Block<Value>, _: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        None
+    }
+}
+
+/// The type of a small collection. `None` for any other block.
+#[inline]
+pub fn small_kind(block: &Block<Value>) -> Option<ValueKind> {
+    let first = if block.is_collection() { block.text().first()? } else { return None };
+    Some(match *first {
+        compact::LIST => ValueKind::List,
+        compact::SORTED_SET => ValueKind::SortedSet,
+        compact::HASH => ValueKind::Hash,
+        _ => ValueKind::Set,
+    })
+}
 
 impl Value {
     pub fn kind(&self) -> ValueKind {
@@ -121,6 +176,28 @@ impl Value {
             Self::SortedSet(_) => ValueKind::SortedSet,
             Self::Hash(_) => ValueKind::Hash,
             Self::Stream(_) => ValueKind::Stream,
+        }
+    }
+
+    /// The bytes of a small collection, with which an entry can keep it in its own block.
+    pub fn small_text(&self) -> Option<&[u8]> {
+        match self {
+            Self::List(list) => list.small_text(),
+            Self::Set(set) => set.small_text(),
+            Self::SortedSet(set) => set.small_text(),
+            Self::Hash(hash) => hash.small_text(),
+            Self::String(_) | Self::Stream(_) => None,
+        }
+    }
+
+    /// A small collection of this type and with these bytes.
+    pub fn of_small_text(kind: ValueKind, text: &[u8]) -> Self {
+        match kind {
+            ValueKind::List => Self::List(List::of_small_text(text)),
+            ValueKind::SortedSet => Self::SortedSet(SortedSet::of_small_text(text)),
+            ValueKind::Hash => Self::Hash(Hash::of_small_text(text)),
+            ValueKind::Set => Self::Set(Set::of_small_text(text)),
+            ValueKind::String | ValueKind::Stream => unreachable!("it has no small form"),
         }
     }
 
@@ -142,18 +219,6 @@ impl Value {
             Self::SortedSet(set) => set.size(),
             Self::Hash(hash) => hash.size(),
             Self::Stream(stream) => stream.size(),
-        }
-    }
-
-    /// The name of the encoding, as in OBJECT ENCODING; `None` for a string, whose entry knows it.
-    pub fn encoding(&self) -> Option<&'static str> {
-        match self {
-            Self::String(_) => None,
-            Self::List(list) => Some(list.encoding()),
-            Self::Set(set) => Some(set.encoding()),
-            Self::SortedSet(set) => Some(set.encoding()),
-            Self::Hash(hash) => Some(hash.encoding()),
-            Self::Stream(_) => Some("stream"),
         }
     }
 }

@@ -2,109 +2,89 @@
 
 use smallvec::SmallVec;
 
-use super::Pair;
-use crate::data::keyspace::block::{Block, KEYLESS};
-use crate::data::keyspace::usage::Usage;
+use super::{Large, Pair};
+use crate::data::keyspace::block::Block;
+use crate::data::keyspace::compact::HASH;
 
 /// The most bytes of a small hash: every look-up reads up to all of them.
 const MOST_BYTES: usize = 512;
-/// The longest field or value, whose length takes one byte.
+/// The longest field or value, whose length takes one byte. Also the most fields.
 const LONGEST: usize = u8::MAX as usize;
+/// Where the pairs begin, behind the type and their number.
+const START: usize = 2;
 
-/// Pairs one behind the other: each a byte of length and the field, and a byte of length and the value. The number of pairs
-/// is the first byte. Two bytes take more than a length, so it fits.
-#[derive(Clone)]
-pub(super) struct SmallHash(Block<(), KEYLESS>);
+/// The text of an empty hash.
+pub(super) const EMPTY: &[u8] = &[HASH, 0];
 
-type Bytes = SmallVec<[u8; MOST_BYTES]>;
+/// Pairs one behind the other: each a byte of length and the field, and a byte of length and the value. Two bytes take more
+/// than a length, so it fits.
+#[derive(Clone, Copy)]
+pub(super) struct Small<'h>(&'h [u8]);
 
-impl Default for SmallHash {
-    fn default() -> Self {
-        Self(block(&[0]))
+/// Words with their lengths.
+fn code_of(words: &[&[u8]]) -> SmallVec<[u8; MOST_BYTES]> {
+    let mut code = SmallVec::new();
+    for word in words {
+        code.push(word.len() as u8);
+        code.extend_from_slice(word);
     }
+    code
 }
 
-fn block(bytes: &[u8]) -> Block<(), KEYLESS> {
-    match Block::string(b"", bytes, None, Usage::default()) {
-        Some(block) => block,
-        None => unreachable!("a small hash is smaller than the largest block"),
+/// Writes a field, and returns whether it is new. `None` if it does not fit, or if there would be more than `most`; then
+/// nothing has changed.
+pub(super) fn write(block: &mut Block<Large>, field: &[u8], value: &[u8], most: usize) -> Option<bool> {
+    if field.len().max(value.len()) > LONGEST {
+        return None;
     }
+    let small = Small::of(block.text());
+    let found = small.find(field);
+    let is_new = found.is_none();
+    let count = small.len() + usize::from(is_new);
+    let (part, code) = match found {
+        Some((start, end)) => (start..end, code_of(&[value])),
+        None => (small.0.len()..small.0.len(), code_of(&[field, value])),
+    };
+    if small.0.len() - part.len() + code.len() > MOST_BYTES || count > most.min(LONGEST) || !block.splice(part, &code) {
+        return None;
+    }
+    block.set_byte(1, count as u8);
+    Some(is_new)
 }
 
-impl SmallHash {
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.0.text()[0])
+/// Removes a field. Returns whether it existed.
+pub(super) fn remove(block: &mut Block<Large>, field: &[u8]) -> bool {
+    let small = Small::of(block.text());
+    let Some((value, end)) = small.find(field) else { return false };
+    let count = small.len() - 1;
+    if block.splice(value - 1 - field.len()..end, b"") {
+        block.set_byte(1, count as u8);
     }
+    true
+}
 
-    /// The memory in bytes.
-    pub(super) fn size(&self) -> usize {
-        self.0.size()
+impl<'h> Small<'h> {
+    #[inline]
+    pub(super) fn of(text: &'h [u8]) -> Self {
+        Self(text)
     }
 
     #[inline]
-    pub(super) fn iter(&self) -> Iter<'_> {
-        Iter { left: self.len(), rest: &self.0.text()[1..] }
+    pub(super) fn len(self) -> usize {
+        usize::from(self.0[1])
+    }
+
+    #[inline]
+    pub(super) fn iter(self) -> Iter<'h> {
+        Iter { left: self.len(), rest: &self.0[START..] }
     }
 
     /// Where a field's value begins, with the byte of its length, and where it ends.
-    fn find(&self, field: &[u8]) -> Option<(usize, usize)> {
-        let mut end = 1;
-        for pair in self.iter() {
-            let value = end + 1 + pair.field.len();
-            end = value + 1 + pair.value.len();
-            if pair.field == field {
-                return Some((value, end));
-            }
-        }
-        None
-    }
-
-    /// Writes a field, and returns whether it is new. `None` if it does not fit, or if there would be more than `most`; then
-    /// nothing has changed.
-    pub(super) fn write(&mut self, field: &[u8], value: &[u8], most: usize) -> Option<bool> {
-        if field.len().max(value.len()) > LONGEST {
-            return None;
-        }
-        let text = self.0.text();
-        let found = self.find(field);
-        let (before, behind) = match found {
-            Some((start, end)) => (&text[..start], &text[end..]),
-            None => (text, &[][..]),
-        };
-        let field_size = if found.is_none() { 1 + field.len() } else { 0 };
-        let count = self.len() + usize::from(found.is_none());
-        let size = before.len() + field_size + 1 + value.len() + behind.len();
-        if size > MOST_BYTES || count > most || count > LONGEST {
-            return None;
-        }
-        let mut bytes = Bytes::new();
-        bytes.extend_from_slice(before);
-        if found.is_none() {
-            bytes.push(field.len() as u8);
-            bytes.extend_from_slice(field);
-        }
-        bytes.push(value.len() as u8);
-        bytes.extend_from_slice(value);
-        bytes.extend_from_slice(behind);
-        bytes[0] = count as u8;
-        self.replace(&bytes);
-        Some(found.is_none())
-    }
-
-    /// Removes a field. Returns whether it existed.
-    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let Some((value, end)) = self.find(field) else { return false };
-        let mut bytes = Bytes::from_slice(self.0.text());
-        bytes.drain(value - 1 - field.len()..end);
-        bytes[0] -= 1;
-        self.replace(&bytes);
-        true
-    }
-
-    fn replace(&mut self, bytes: &[u8]) {
-        if !self.0.rewrite(bytes, None) {
-            self.0 = block(bytes);
-        }
+    fn find(self, field: &[u8]) -> Option<(usize, usize)> {
+        let mut pairs = self.iter();
+        let pair = pairs.find(|pair| pair.field == field)?;
+        let end = self.0.len() - pairs.rest.len();
+        Some((end - pair.value.len() - 1, end))
     }
 }
 

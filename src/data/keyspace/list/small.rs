@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::ChunkLimit;
 use super::chunked::{AROUND_ALL, Chunked, End};
-use crate::data::keyspace::block::{Block, KEYLESS};
-use crate::data::keyspace::compact::{self, Code, Elements};
+use crate::data::keyspace::block::Block;
+use crate::data::keyspace::compact::{self, Code, Elements, LIST};
 use crate::data::listpack::Element;
 
 /// The most bytes of a small list: every change moves up to all of them.
@@ -13,10 +13,13 @@ const MOST_BYTES: usize = 1024;
 /// The most elements, whose number takes one byte.
 const MOST: usize = u8::MAX as usize;
 
-/// The text of an empty list.
-pub(super) const EMPTY: &[u8] = &[0];
+/// Where the elements begin, behind the type and their number.
+const START: usize = 2;
 
-/// The text of a small list: the number of elements, and then the elements, as [`compact`] has them.
+/// The text of an empty list.
+pub(super) const EMPTY: &[u8] = &[LIST, 0];
+
+/// The text of a small list: the type, the number of elements, and then the elements, as [`compact`] has them.
 #[derive(Clone, Copy)]
 pub(super) struct Small<'l>(&'l [u8]);
 
@@ -31,7 +34,7 @@ fn code_of(element: Element<'_>) -> Option<Code> {
 
 /// The text of these elements, if it is short enough.
 pub(super) fn text_of<'e>(elements: impl ExactSizeIterator<Item = Element<'e>>) -> Option<Vec<u8>> {
-    let mut text = vec![u8::try_from(elements.len()).ok()?];
+    let mut text = vec![LIST, u8::try_from(elements.len()).ok()?];
     for element in elements {
         text.extend_from_slice(&code_of(element)?);
         if text.len() > MOST_BYTES {
@@ -45,7 +48,7 @@ pub(super) fn text_of<'e>(elements: impl ExactSizeIterator<Item = Element<'e>>) 
 /// changed.
 #[inline]
 pub(super) fn replace(
-    block: &mut Block<Chunked, KEYLESS>,
+    block: &mut Block<Chunked>,
     part: Range<usize>,
     elements: usize,
     with: Option<Element<'_>>,
@@ -56,11 +59,11 @@ pub(super) fn replace(
         Some(None) => return false,
     };
     let text = block.text();
-    let count = usize::from(text[0]) - elements + usize::from(with.is_some());
+    let count = usize::from(text[1]) - elements + usize::from(with.is_some());
     if count > MOST || text.len() - part.len() + code.len() > MOST_BYTES || !block.splice(part, &code) {
         return false;
     }
-    block.set_byte(0, count as u8);
+    block.set_byte(1, count as u8);
     true
 }
 
@@ -72,13 +75,13 @@ impl<'l> Small<'l> {
 
     #[inline]
     pub(super) fn len(self) -> usize {
-        usize::from(self.0[0])
+        usize::from(self.0[1])
     }
 
     /// Where the elements begin.
     #[inline]
     pub(super) fn start(self) -> usize {
-        1
+        START
     }
 
     #[inline]
@@ -88,7 +91,7 @@ impl<'l> Small<'l> {
 
     #[inline]
     fn iter(self) -> Elements<'l> {
-        Elements::new(&self.0[1..], self.len())
+        Elements::new(&self.0[START..], self.len())
     }
 
     /// Where an element begins, or where all end.

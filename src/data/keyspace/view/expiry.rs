@@ -56,9 +56,7 @@ impl View<'_> {
             }
             return None;
         }
-        if let Some(hash) = self.entry_mut(at).collection_mut::<Hash>() {
-            hash.hide_expired(horizon);
-        }
+        self.entry_mut(at).change(|hash: &mut Hash| hash.hide_expired(horizon));
         Some(at)
     }
 
@@ -140,10 +138,8 @@ impl View<'_> {
     /// Removes expired fields of a hash, and the hash with the last. `remove` returns how many it removed. Returns what is
     /// left of it.
     fn remove_fields(&mut self, at: Location, remove: impl FnOnce(&mut Hash) -> usize) -> Option<Location> {
-        let (removed, over) = self.rewrite_quietly(at, |entry| match entry.collection_mut::<Hash>() {
-            Some(hash) => (remove(hash), hash.is_removable()),
-            None => (0, false),
-        });
+        let remove = |hash: &mut Hash| (remove(hash), hash.is_removable());
+        let (removed, over) = self.rewrite_quietly(at, |entry| entry.change(remove)).unwrap_or_default();
         if removed == 0 {
             return Some(at);
         }
