@@ -115,14 +115,15 @@ struct Parts<'a> {
     usage: Usage,
     deadline: Option<Millis>,
     key: &'a [u8],
-    text: &'a [u8],
+    /// Pieces of the string, one behind the other.
+    text: [&'a [u8]; 3],
 }
 
 impl Parts<'_> {
     fn build<V>(&self, value: Option<V>) -> Block<V> {
         let is_long = self.key.len() >= LONG;
         let size = HEAD + (usize::from(is_long) + usize::from(self.deadline.is_some())) * WORD;
-        let size = size + self.key.len() + self.text.len();
+        let size = size + self.key.len() + self.text.iter().map(|piece| piece.len()).sum::<usize>();
         let units = size.saturating_sub(WORD).div_ceil(UNIT).max(1);
         let (room, units) = if is_long { (size, 0) } else { (units * UNIT + WORD, units) };
         assert!(units <= MOST_UNITS, "a string was not asked whether it fits");
@@ -142,7 +143,7 @@ impl Parts<'_> {
                 at = put(bytes, at, &deadline.to_le_bytes());
             }
             at = put(bytes, at, self.key);
-            put(bytes, at, self.text)
+            self.text.iter().fold(at, |at, piece| put(bytes, at, piece))
         });
         block.set_slack(room - size);
         block
@@ -169,17 +170,18 @@ impl<V> Block<V> {
     /// A block with a string; `None` if key or string are too long for that.
     #[inline]
     pub fn string(key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
-        Self::special(0, key, text, deadline, usage)
+        Self::special(0, key, [text, b"", b""], deadline, usage)
     }
 
     /// A block with a small collection; `None` if key or collection are too long for that.
     pub fn collection(key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
-        Self::special(COLLECTION, key, text, deadline, usage)
+        Self::special(COLLECTION, key, [text, b"", b""], deadline, usage)
     }
 
     #[inline]
-    fn special(flags: u8, key: &[u8], text: &[u8], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
-        let size = HEAD + deadline.map_or(0, |_| WORD) + key.len() + text.len();
+    fn special(flags: u8, key: &[u8], text: [&[u8]; 3], deadline: Option<Millis>, usage: Usage) -> Option<Self> {
+        let size =
+            HEAD + deadline.map_or(0, |_| WORD) + key.len() + text.iter().map(|piece| piece.len()).sum::<usize>();
         let fits = key.len() < LONG && size <= MOST_UNITS * UNIT + WORD;
         fits.then(|| Parts { flags, usage, deadline, key, text }.build(None))
     }
@@ -198,7 +200,7 @@ impl<V> Block<V> {
     }
 
     pub fn boxed(key: &[u8], value: V, deadline: Option<Millis>, usage: Usage) -> Self {
-        Parts { flags: 0, usage, deadline, key, text: b"" }.build(Some(value))
+        Parts { flags: 0, usage, deadline, key, text: [b""; 3] }.build(Some(value))
     }
 
     /// Allocates room for a value and for so many bytes, which `fill` fills from the start; the rest is zero. `fill` must write
@@ -413,7 +415,7 @@ impl<V> Block<V> {
             self.rebuild(None, deadline);
             return true;
         }
-        let rebuilt = Self::special(self.flags(), self.key(), self.text(), deadline, self.usage());
+        let rebuilt = Self::special(self.flags(), self.key(), [self.text(), b"", b""], deadline, self.usage());
         rebuilt.map(|rebuilt| *self = rebuilt).is_some()
     }
 
@@ -447,9 +449,9 @@ impl<V> Block<V> {
     /// Moves the value to a new block, under another key if there is one.
     fn rebuild(&mut self, key: Option<&[u8]>, deadline: Option<Millis>) {
         let (flags, usage, old_key) = (self.flags(), self.usage(), self.key().to_vec());
-        let parts = Parts { flags, usage, deadline, key: key.unwrap_or(&old_key), text: b"" };
+        let parts = Parts { flags, usage, deadline, key: key.unwrap_or(&old_key), text: [b""; 3] };
         // The empty block lives until the next line.
-        let empty = Parts { flags: 0, usage, deadline: None, key: b"", text: b"" }.build(None);
+        let empty = Parts { flags: 0, usage, deadline: None, key: b"", text: [b""; 3] }.build(None);
         *self = parts.build(std::mem::replace(self, empty).into_value());
     }
 
@@ -485,14 +487,16 @@ impl<V> Block<V> {
         let new_end = end - part.len() + with.len();
         if new_end <= room && new_end * 2 + 64 >= room {
             let bytes = self.bytes_mut();
-            bytes.copy_within(until..end, from + with.len());
+            if new_end != end {
+                bytes.copy_within(until..end, from + with.len());
+            }
             bytes[from..from + with.len()].copy_from_slice(with);
             self.set_slack(room - new_end);
             return true;
         }
         let text = self.text();
-        let text = [&text[..part.start], with, &text[part.end..]].concat();
-        let rebuilt = Self::special(self.flags(), self.key(), &text, self.deadline(), self.usage());
+        let text = [&text[..part.start], with, &text[part.end..]];
+        let rebuilt = Self::special(self.flags(), self.key(), text, self.deadline(), self.usage());
         rebuilt.map(|rebuilt| *self = rebuilt).is_some()
     }
 
@@ -618,7 +622,8 @@ impl<V, T: OfBlock + Into<V>> Lent<'_, V, T> {
     fn rebuild(&mut self) {
         let (usage, deadline, key) = (self.usage, self.deadline, &self.key[..]);
         if !self.block.is_boxed() {
-            let rebuilt = Parts { flags: COLLECTION, usage, deadline, key, text: self.block.text() }.build(None);
+            let rebuilt =
+                Parts { flags: COLLECTION, usage, deadline, key, text: [self.block.text(), b"", b""] }.build(None);
             *self.block = rebuilt;
             return;
         }
@@ -627,7 +632,7 @@ impl<V, T: OfBlock + Into<V>> Lent<'_, V, T> {
         // a block again: what allocates aborts if there is no memory. The place is overwritten without a drop of what was read.
         unsafe {
             let large: T = place.cast::<T>().read();
-            place.write(Parts { flags: 0, usage, deadline, key, text: b"" }.build(Some(large.into())));
+            place.write(Parts { flags: 0, usage, deadline, key, text: [b""; 3] }.build(Some(large.into())));
         }
     }
 }
@@ -659,6 +664,6 @@ impl<V> Drop for Block<V> {
 impl<V: Clone> Clone for Block<V> {
     fn clone(&self) -> Self {
         let (flags, usage, deadline) = (self.flags(), self.usage(), self.deadline());
-        Parts { flags, usage, deadline, key: self.key(), text: self.text() }.build(self.value().cloned())
+        Parts { flags, usage, deadline, key: self.key(), text: [self.text(), b"", b""] }.build(self.value().cloned())
     }
 }

@@ -3,6 +3,8 @@
 //! As in a listpack, integers are no text. Elements are read forwards only, so their lengths stand in front of them alone, and
 //! nearly each takes a byte less.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::data::listpack::Element;
@@ -11,6 +13,11 @@ use crate::data::listpack::Element;
 pub const LIST: u8 = 0x10;
 pub const SORTED_SET: u8 = 0x11;
 pub const HASH: u8 = 0x12;
+
+/// The most bytes of a small collection: every look-up reads up to all of them, and every change moves as many.
+pub const MOST_BYTES: usize = 3072;
+/// The most members or fields of a small one, in which each look-up compares up to all of them.
+pub const MOST_COMPARED: usize = 128;
 
 /// The longest string whose length is the first byte.
 const SHORT: usize = 0x7f;
@@ -72,6 +79,40 @@ pub fn first(codes: &[u8]) -> Option<(Element<'_>, usize)> {
     Some((Element::String(codes.get(header..header + length)?), header + length))
 }
 
+/// How many bytes the first element takes, if there is one.
+#[inline]
+fn first_size(codes: &[u8]) -> Option<usize> {
+    Some(match *codes.first()? {
+        length @ 0..SMALL_INTEGER => 1 + usize::from(length),
+        SMALL_INTEGER..INTEGER => 1,
+        LONG => 3 + usize::from(u16::from_le_bytes([*codes.get(1)?, *codes.get(2)?])),
+        integer => 1 + usize::from(integer & 0xf).clamp(1, 8),
+    })
+}
+
+/// How many bytes the first `count` elements take.
+#[inline]
+pub fn size_of(codes: &[u8], count: usize) -> usize {
+    (0..count).try_fold(0, |end, _| Some(end + first_size(codes.get(end..)?)?)).unwrap_or(codes.len())
+}
+
+/// The number and the place of an element, if it is every `step`th.
+#[inline]
+pub fn find(codes: &[u8], element: Element<'_>, step: usize) -> Option<(usize, Range<usize>)> {
+    let code = code_of(element);
+    let (mut at, mut number) = (0, 0);
+    while at < codes.len() {
+        let end = at + code.len();
+        // Elements that are alike often differ at the end.
+        if codes.get(end - 1) == code.last() && codes[at] == code[0] && codes[at..end] == code[..] {
+            return Some((number, at..end));
+        }
+        at += size_of(&codes[at..], step);
+        number += 1;
+    }
+    None
+}
+
 /// Iterates over elements.
 #[derive(Clone)]
 pub struct Elements<'c> {
@@ -102,6 +143,14 @@ impl<'c> Iterator for Elements<'c> {
         let (element, size) = first(self.rest)?;
         self.rest = &self.rest[size..];
         Some(element)
+    }
+
+    #[inline]
+    fn nth(&mut self, count: usize) -> Option<Element<'c>> {
+        let count = count.min(self.left);
+        self.rest = self.rest.get(size_of(self.rest, count)..)?;
+        self.left -= count;
+        self.next()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -140,5 +189,23 @@ mod tests {
         for text in ["0", "-0", "01", "+1", " 1", "63", "64", "-1"] {
             check(text.as_bytes());
         }
+    }
+
+    #[test]
+    fn an_element_is_found_by_what_it_is_and_where_it_is() {
+        let long = [b'x'; 300];
+        let texts = [&b"a"[..], b"1", b"", b"-70000", &long, b"63", b"64", b"ab", b"cb", b"a1"];
+        let all: Vec<Element<'_>> = texts.iter().map(|text| Element::of(text)).collect();
+        let codes: Vec<u8> = all.iter().flat_map(|element| code_of(*element)).collect();
+        let mut start = 0;
+        for (number, element) in all.iter().enumerate() {
+            let end = start + code_of(*element).len();
+            assert_eq!(find(&codes, *element, 1), Some((number, start..end)), "{element:?}");
+            assert_eq!(find(&codes, *element, 2).map(|(at, _)| 2 * at), Some(number).filter(|at| at % 2 == 0));
+            assert_eq!(Elements::new(&codes, all.len()).nth(number), Some(*element));
+            assert_eq!(size_of(&codes, number), start);
+            start = end;
+        }
+        assert_eq!((find(&codes, Element::String(b"bb"), 1), Elements::new(&codes, 3).nth(3)), (None, None));
     }
 }

@@ -382,7 +382,7 @@ mod tests {
             assert_eq!((other.key(), other.deadline(), members(&other)), (&b"other"[..], None, all.clone()));
             entry.change(|set: &mut Set| *set = Set::of_integers());
             check(&entry, &[]);
-            entry.change(|set: &mut Set| std::mem::swap(set, &mut Set::of_members()));
+            entry.change(|set: &mut Set| *set = Set::of_members());
             check(&entry, &[]);
             entry.set_verbatim();
             entry.set_private();

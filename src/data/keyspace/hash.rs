@@ -6,6 +6,7 @@ mod times;
 use smallvec::SmallVec;
 
 use super::block::{Block, block_type};
+use super::compact::MOST_COMPARED;
 use super::indexed::{Indexed, Keyed};
 use crate::base::clock::Millis;
 use small::Small;
@@ -210,9 +211,12 @@ impl Hash {
         }
     }
 
-    /// Prepares for a write of these fields and values.
+    /// Prepares for a write of these fields and values: more than a small hash can have are not written to one first.
     #[inline]
     pub fn expect<'w>(&mut self, words: impl ExactSizeIterator<Item = &'w [u8]>, limits: &HashLimits) {
+        if !self.0.is_boxed() && words.len() / 2 > MOST_COMPARED {
+            self.enlarge();
+        }
         if self.is_packed()
             && (limits.converts_upfront && words.len() / 2 > limits.packed || {
                 let mut words = words;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::block::{Block, block_type};
-use super::compact::{self, Elements};
+use super::compact::{self, Elements, MOST_BYTES, MOST_COMPARED};
 use crate::data::listpack::Element;
 use crate::protocol::parse_integer;
 pub use large::Integers;
@@ -42,10 +42,6 @@ block_type! {
     Set(Large)
 }
 
-/// The most bytes of a small set: every look-up reads up to all of them.
-const MOST_BYTES: usize = 512;
-/// The most members of a small set, whose number takes one byte.
-const MOST: usize = u8::MAX as usize;
 /// The first byte of a small set in the listpack encoding. That of an intset is the width of its integers.
 const LISTPACK: u8 = 0;
 /// Where the members begin, behind the encoding and the number of members.
@@ -84,8 +80,11 @@ impl<'s> Small<'s> {
     }
 
     fn find(self, member: &[u8]) -> Option<Range<usize>> {
-        let member = Element::of(member);
-        Some(self.places().find(|(other, _)| *other == member)?.1)
+        if member.len() > MOST_BYTES {
+            return None;
+        }
+        let (_, place) = compact::find(&self.text[START..], Element::of(member), 1)?;
+        Some(START + place.start..START + place.end)
     }
 
     /// Where an integer belongs in an intset.
@@ -176,7 +175,7 @@ impl Set {
         }
         let text = self.0.text();
         let (count, code) = (usize::from(text[1]) + 1, compact::code_of(member));
-        if count > MOST || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
+        if count > MOST_COMPARED || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
             return false;
         }
         self.0.set_byte(1, count as u8);
@@ -191,8 +190,11 @@ impl Set {
         }
     }
 
-    /// Prepares for `count` members.
+    /// Prepares for `count` members: more than a small set can have are not added to one first.
     pub fn expect(&mut self, count: usize, limits: &SetLimits) {
+        if count > MOST_COMPARED {
+            self.enlarge();
+        }
         match self.small() {
             None => self.enlarge().expect(count, limits),
             Some(small) => {

@@ -5,7 +5,7 @@ mod large;
 use std::ops::Range;
 
 use super::block::{Block, block_type};
-use super::compact::{self, SORTED_SET};
+use super::compact::{self, MOST_BYTES, MOST_COMPARED, SORTED_SET};
 use crate::data::listpack::Element;
 use large::Large;
 
@@ -53,10 +53,6 @@ block_type! {
 #[derive(Clone, Copy)]
 pub struct MemberSlot(usize);
 
-/// The most bytes of a small sorted set: every look-up reads up to all of them.
-const MOST_BYTES: usize = 512;
-/// The most members of a small sorted set, whose number takes one byte.
-const MOST: usize = u8::MAX as usize;
 /// Where the members begin, behind the type and their number.
 const START: usize = 2;
 
@@ -91,6 +87,25 @@ impl<'s> Small<'s> {
             end = self.text.len() - members.rest.len();
             Some((scored, start..end))
         })
+    }
+
+    /// The rank of a member.
+    #[inline]
+    fn find(self, member: &[u8]) -> Option<usize> {
+        if member.len() > MOST_BYTES {
+            return None;
+        }
+        Some(compact::find(&self.text[START..], Element::String(member), 2)?.0)
+    }
+
+    /// The member of a rank, and its place.
+    #[inline]
+    fn at(self, rank: usize) -> Option<(Scored<'s>, Range<usize>)> {
+        let left = self.len().checked_sub(rank)?;
+        let start = START + compact::size_of(&self.text[START..], 2 * rank);
+        let mut members = Few { rest: self.text.get(start..)?, left };
+        let scored = members.next()?;
+        Some((scored, start..self.text.len() - members.rest.len()))
     }
 
     /// Where a member with a score belongs.
@@ -148,8 +163,11 @@ impl SortedSet {
         Self::new(count <= limits.packed && first.len() <= limits.longest)
     }
 
-    /// Prepares for `count` members.
+    /// Prepares for `count` members: more than a small set can have are not added to one first.
     pub fn expect(&mut self, count: usize, limits: &SortedSetLimits) {
+        if count > MOST_COMPARED {
+            self.enlarge();
+        }
         if limits.converts_upfront && count > limits.packed {
             self.spread();
         }
@@ -205,7 +223,7 @@ impl SortedSet {
     pub fn pack(&mut self, limits: &SortedSetLimits) {
         let large = self.enlarge();
         large.pack(limits);
-        if large.is_packed() && large.len() <= MOST {
+        if large.is_packed() && large.len() <= MOST_COMPARED {
             let mut small = Self::new(true);
             if large.iter().all(|scored| small.put_small(small.0.text().len(), scored.member, scored.score)) {
                 *self = small;
@@ -228,7 +246,7 @@ impl SortedSet {
         }
         let text = self.0.text();
         let count = usize::from(text[1]) + 1;
-        if count > MOST || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
+        if count > MOST_COMPARED || text.len() + code.len() > MOST_BYTES || !self.0.splice(at..at, &code) {
             return false;
         }
         self.0.set_byte(1, count as u8);
@@ -250,7 +268,7 @@ impl SortedSet {
 
     pub fn find(&self, member: &[u8]) -> Option<MemberSlot> {
         match self.form() {
-            Ok(small) => small.iter().position(|scored| scored.member == member).map(MemberSlot),
+            Ok(small) => small.find(member).map(MemberSlot),
             Err(large) => large.find(member),
         }
     }
@@ -258,7 +276,7 @@ impl SortedSet {
     /// The score of a member.
     pub fn score_at(&self, slot: MemberSlot) -> f64 {
         match self.form() {
-            Ok(small) => small.iter().nth(slot.0).map_or(f64::NAN, Scored::score),
+            Ok(small) => small.at(slot.0).map_or(f64::NAN, |(scored, _)| scored.score),
             Err(large) => large.score_at(slot),
         }
     }
@@ -302,7 +320,7 @@ impl SortedSet {
 
     /// Changes the score of an existing member.
     pub fn rescore(&mut self, slot: MemberSlot, score: f64) {
-        let found = self.small().and_then(|small| small.places().nth(slot.0));
+        let found = self.small().and_then(|small| small.at(slot.0));
         let Some((scored, place)) = found.map(|(scored, place)| (scored.member.to_vec(), place)) else {
             return self.enlarge().rescore(slot, score);
         };
@@ -319,7 +337,7 @@ impl SortedSet {
     /// Removes a member. Returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let Some(small) = self.small() else { return self.enlarge().remove(member) };
-        let (scored, place) = small.places().find(|(scored, _)| scored.member == member)?;
+        let (scored, place) = small.at(small.find(member)?)?;
         let score = scored.score;
         self.cut_small(place);
         Some(score)
@@ -328,7 +346,7 @@ impl SortedSet {
     /// Removes the member of this rank, and returns it with its score.
     pub fn take(&mut self, rank: usize) -> Option<(Vec<u8>, f64)> {
         let Some(small) = self.small() else { return self.enlarge().take(rank) };
-        let (scored, place) = small.places().nth(rank)?;
+        let (scored, place) = small.at(rank)?;
         let taken = (scored.member.to_vec(), scored.score);
         self.cut_small(place);
         Some(taken)
@@ -337,7 +355,7 @@ impl SortedSet {
     /// The member of this rank.
     pub fn get(&self, rank: usize) -> Option<Scored<'_>> {
         match self.form() {
-            Ok(small) => small.iter().nth(rank),
+            Ok(small) => Some(small.at(rank)?.0),
             Err(large) => large.get(rank),
         }
     }

@@ -4,11 +4,9 @@ use smallvec::SmallVec;
 
 use super::{Large, Pair};
 use crate::data::keyspace::block::Block;
-use crate::data::keyspace::compact::HASH;
+use crate::data::keyspace::compact::{HASH, MOST_BYTES, MOST_COMPARED};
 
-/// The most bytes of a small hash: every look-up reads up to all of them.
-const MOST_BYTES: usize = 512;
-/// The longest field or value, whose length takes one byte. Also the most fields.
+/// The longest field or value, whose length takes one byte.
 const LONGEST: usize = u8::MAX as usize;
 /// Where the pairs begin, behind the type and their number.
 const START: usize = 2;
@@ -22,7 +20,7 @@ pub(super) const EMPTY: &[u8] = &[HASH, 0];
 pub(super) struct Small<'h>(&'h [u8]);
 
 /// Words with their lengths.
-fn code_of(words: &[&[u8]]) -> SmallVec<[u8; MOST_BYTES]> {
+fn code_of(words: &[&[u8]]) -> SmallVec<[u8; 2 * (1 + LONGEST)]> {
     let mut code = SmallVec::new();
     for word in words {
         code.push(word.len() as u8);
@@ -45,7 +43,10 @@ pub(super) fn write(block: &mut Block<Large>, field: &[u8], value: &[u8], most: 
         Some((start, end)) => (start..end, code_of(&[value])),
         None => (small.0.len()..small.0.len(), code_of(&[field, value])),
     };
-    if small.0.len() - part.len() + code.len() > MOST_BYTES || count > most.min(LONGEST) || !block.splice(part, &code) {
+    if small.0.len() - part.len() + code.len() > MOST_BYTES
+        || count > most.min(MOST_COMPARED)
+        || !block.splice(part, &code)
+    {
         return None;
     }
     block.set_byte(1, count as u8);

@@ -5,11 +5,9 @@ use std::ops::Range;
 use super::ChunkLimit;
 use super::chunked::{AROUND_ALL, Chunked, End};
 use crate::data::keyspace::block::Block;
-use crate::data::keyspace::compact::{self, Code, Elements, LIST};
+use crate::data::keyspace::compact::{self, Code, Elements, LIST, MOST_BYTES};
 use crate::data::listpack::Element;
 
-/// The most bytes of a small list: every change moves up to all of them.
-const MOST_BYTES: usize = 1024;
 /// The most elements, whose number takes one byte.
 const MOST: usize = u8::MAX as usize;
 
@@ -96,9 +94,7 @@ impl<'l> Small<'l> {
 
     /// Where an element begins, or where all end.
     pub(super) fn offset(self, index: usize) -> usize {
-        let mut elements = self.iter();
-        elements.by_ref().take(index).for_each(drop);
-        self.end() - elements.rest().len()
+        START + compact::size_of(&self.0[START..], index)
     }
 
     /// An element and its place.
