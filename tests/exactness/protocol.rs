@@ -110,6 +110,45 @@ fn values_may_be_large() {
     assert_eq!(wire.ask("GETRANGE large 251 253"), Frame::bulk("\0\u{1}\u{2}"));
 }
 
+/// A very long string stays in the buffer in which it arrived, until it is edited.
+#[test]
+fn a_very_long_string_can_be_written_edited_and_copied_like_any_other() {
+    const LENGTH: usize = 9 << 20;
+    let server = spawn();
+    let mut wire = wire(&server);
+    let is = |wire: &mut Wire, key: &str, wanted: &[u8]| {
+        let Frame::Bulk(found) = wire.ask(&format!("GET {key}")) else { panic!("no string {key}") };
+        assert!(found == wanted, "the value of {key} is another");
+    };
+    let [one, other] = [b'1', b'2'].map(|byte| vec![byte; LENGTH]);
+    let set = |key: &str, value: &[u8]| request(&[b"SET".as_slice(), key.as_bytes(), value]);
+    // Behind the first one stand a whole request and the beginning of another.
+    let behind = [set("a", &one), request(&["STRLEN", "a"]), b"*2\r\n$3\r\nG".to_vec()].concat();
+    assert!(wire.send(&behind));
+    assert_eq!((wire.expect(), wire.expect()), (Frame::status("OK"), Frame::Integer(LENGTH as i64)));
+    assert!(wire.send(b"ET\r\n$4\r\nnone\r\n"));
+    assert_eq!(wire.expect(), Frame::NullBulk);
+    let used = wire.ask("MEMORY USAGE a").integer();
+    assert_eq!(wire.ask("COPY a b"), Frame::Integer(1));
+    assert_eq!(wire.ask("MEMORY USAGE b").integer(), used);
+    assert_eq!(wire.ask("APPEND a x"), Frame::Integer(LENGTH as i64 + 1));
+    assert_eq!(wire.ask("SETRANGE b 0 y"), Frame::Integer(LENGTH as i64));
+    is(&mut wire, "a", &[one.as_slice(), b"x"].concat());
+    is(&mut wire, "b", &[b"y", &one[1..]].concat());
+    // Over an edited one, over one that was received, over a list, and not over anything.
+    for (key, value) in [("a", &other), ("a", &one), ("list", &other)] {
+        wire.ask("RPUSH list x");
+        assert!(wire.send(&set(key, value)));
+        assert_eq!(wire.expect(), Frame::status("OK"));
+        is(&mut wire, key, value);
+    }
+    assert!(wire.send(&request(&[b"SETNX".as_slice(), b"a", &other])));
+    assert_eq!(wire.expect(), Frame::Integer(0));
+    assert!(wire.send(&request(&[b"GETSET".as_slice(), b"a", &other])));
+    assert!(wire.expect() == Frame::Bulk(one));
+    is(&mut wire, "a", &other);
+}
+
 /// Big words are read straight to where they stay, in room whose size depends on how they arrive.
 #[test]
 fn big_words_arrive_whole_however_they_are_cut_and_whatever_stands_around_them() {

@@ -14,6 +14,8 @@ mod tracking;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+
 use crate::clients::acl::User;
 use crate::clients::deployment::DeploymentNode;
 use crate::clients::stats::{Counters, add};
@@ -72,6 +74,8 @@ pub struct Session {
     pub view_stats: ViewStats,
     /// The command that it runs.
     pub in_flight: InFlight,
+    /// The buffer of the running request, if it is long.
+    pub received: Option<Bytes>,
     /// A control job waits until everything has happened that follows from what the session does now.
     pub is_driven: bool,
     /// How long its commands take.
@@ -173,6 +177,7 @@ impl Session {
             executed: 0,
             view_stats: ViewStats::default(),
             in_flight: InFlight::default(),
+            received: None,
             is_driven: false,
             timer: CallTimer::default(),
             counters,

@@ -10,6 +10,7 @@ use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use super::text_bytes::TextBytes;
 use super::usage::Usage;
 use super::value::{Collection, Text, Value, ValueKind, small_kind};
 use crate::base::clock::Millis;
@@ -66,11 +67,13 @@ impl Entry {
     pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Self {
         match Block::string(key, value, deadline, usage) {
             Some(block) => Self(block),
-            None => {
-                let text = Text { bytes: value.to_vec(), edited: false, verbatim: false };
-                Self::of(key, text.into(), deadline, usage)
-            }
+            None => Self::long_string(key, TextBytes::Owned(value.to_vec()), deadline, usage),
         }
+    }
+
+    /// An entry of a long string that was written as a whole.
+    pub fn long_string(key: &[u8], bytes: TextBytes, deadline: Option<Millis>, usage: Usage) -> Self {
+        Self::of(key, Text { bytes, edited: false, verbatim: false }.into(), deadline, usage)
     }
 
     /// An entry of any value. A small collection is packed.
@@ -164,7 +167,8 @@ impl Entry {
             return None;
         }
         if !self.0.is_boxed() {
-            let text = Text { bytes: self.0.text().to_vec(), edited: true, verbatim: false };
+            let bytes = TextBytes::Owned(self.0.text().to_vec());
+            let text = Text { bytes, edited: true, verbatim: false };
             *self = Self::of(self.key(), text.into(), self.deadline(), self.usage());
         }
         match self.0.value_mut() {
@@ -184,15 +188,21 @@ impl Entry {
         }
     }
 
+    /// As [`write_string`](Self::write_string), for a long one.
+    pub fn write_long_string(&mut self, bytes: TextBytes, deadline: Option<Millis>) {
+        *self = Self::long_string(self.key(), bytes, deadline, self.usage());
+    }
+
     /// Overwrites a long string in the same memory, if it fits and leaves little of it unused.
     fn rewrite_text(&mut self, value: &[u8], deadline: Option<Millis>) -> bool {
         let Some(Value::String(text)) = self.0.value_mut() else { return false };
-        let room = text.bytes.capacity();
+        let TextBytes::Owned(bytes) = &mut text.bytes else { return false };
+        let room = bytes.capacity();
         if value.len() < LONG_TEXT || value.len() > room || value.len() * 2 < room {
             return false;
         }
-        text.bytes.clear();
-        text.bytes.extend_from_slice(value);
+        bytes.clear();
+        bytes.extend_from_slice(value);
         (text.edited, text.verbatim) = (false, false);
         self.0.clear_private();
         self.set_deadline(deadline);
@@ -345,7 +355,7 @@ mod tests {
                 let mut renamed = entry.clone().renamed(&second);
                 check(&renamed, &second, &first, deadlines[0]);
                 assert!(renamed.is_private());
-                renamed.edit_text().unwrap().bytes.push(b'!');
+                renamed.edit_text().unwrap().bytes.to_mut().push(b'!');
                 renamed.set_deadline(deadlines[1]);
                 let edited = [&first[..], b"!"].concat();
                 check(&renamed.renamed(&key), &key, &edited, deadlines[1]);

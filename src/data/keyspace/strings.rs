@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::entry::{Entry, TextRef};
 use super::notifications::{COUNTS_USES, OWN_INTEGERS};
+use super::text_bytes::TextBytes;
 use super::usage::Usage;
 use super::value::{Text, ValueKind};
 use super::view::View;
@@ -68,9 +69,13 @@ impl View<'_> {
             }
             Some(at) => {
                 let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
+                let received = self.received_text(value);
                 self.rewrite(at, |entry| {
                     let deadline = expiry.resolve(entry.deadline());
-                    entry.write_string(value, deadline);
+                    match received {
+                        Some(bytes) => entry.write_long_string(bytes, deadline),
+                        None => entry.write_string(value, deadline),
+                    }
                     entry.note_write(wanted, usage);
                 });
             }
@@ -171,7 +176,7 @@ impl View<'_> {
         if self.entry(at).text().is_none() {
             return Err(CommandError::WRONG_TYPE);
         }
-        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(text.bytes.to_mut()));
         let (result, changed) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
         if changed {
             self.changed(key);
@@ -189,7 +194,7 @@ impl View<'_> {
     ) -> Result<Option<R>, CommandError> {
         let Some(at) = self.find_for_update(key) else { return Ok(None) };
         check(self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes)?;
-        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(&mut text.bytes));
+        let edit = |entry: &mut Entry| entry.edit_text().map(|text| edit(text.bytes.to_mut()));
         let (result, changes) = self.rewrite_quietly(at, edit).ok_or(CommandError::WRONG_TYPE)?;
         if changes > 0 {
             self.changed(key);
@@ -208,7 +213,11 @@ impl View<'_> {
     /// A string that is written as a whole, under a new key.
     #[inline]
     fn new_string(&self, key: &[u8], value: &[u8], deadline: Option<Millis>) -> Entry {
-        self.unshared(Entry::string(key, value, deadline, self.new_usage()))
+        let usage = self.new_usage();
+        self.unshared(match self.received_text(value) {
+            Some(bytes) => Entry::long_string(key, bytes, deadline, usage),
+            None => Entry::string(key, value, deadline, usage),
+        })
     }
 
     /// An entry that shares no integer with others if none is to be shared.
@@ -235,5 +244,6 @@ impl Entry {
 }
 
 fn raw(key: &[u8], bytes: Vec<u8>, usage: Usage) -> Entry {
+    let bytes = TextBytes::Owned(bytes);
     Entry::of(key, Text { bytes, edited: true, verbatim: false }.into(), None, usage)
 }

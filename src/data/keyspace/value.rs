@@ -7,6 +7,7 @@ use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use super::text_bytes::TextBytes;
 use crate::base::clock::Millis;
 
 /// The type of a value, as in TYPE.
@@ -52,7 +53,7 @@ pub enum Value {
 /// A string that is long, has a long key, or was edited in place.
 #[derive(Clone)]
 pub struct Text {
-    pub bytes: Vec<u8>,
+    pub bytes: TextBytes,
     /// APPEND, SETRANGE, SETBIT and the like leave a string in Redis's `raw` encoding, however short it is.
     pub edited: bool,
     /// INCRBYFLOAT leaves what it writes as text (`embstr`), even where it reads as an integer.

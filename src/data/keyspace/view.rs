@@ -17,10 +17,12 @@ mod scan;
 use std::marker::PhantomData;
 use std::sync::MutexGuard;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::notifications::{COUNTS_USES, IMPORT_MODE};
 use super::store::{Shard, Slot, hash_of};
+use super::text_bytes::TextBytes;
 use super::usage::Usage;
 use super::{Keyspace, Settings};
 use crate::base::clock::{Millis, Reading};
@@ -63,6 +65,8 @@ pub struct View<'k> {
     expiries: u64,
     /// The notifications that were wanted when the view was locked, as bits, and what else keys need at each use.
     wanted: u32,
+    /// The request of the running command, if it is long: strings can stay where they are.
+    received: Option<Box<Bytes>>,
     /// Most views have none. Declared behind the locks, so that flushed tables are dropped after the locks are
     /// released.
     effects: Option<Box<Effects>>,
@@ -171,9 +175,22 @@ impl<'k> View<'k> {
             stats: ViewStats::default(),
             expiries: 0,
             wanted: keyspace.settings.notifications(),
+            received: None,
             effects: None,
             not_send: PhantomData,
         }
+    }
+
+    /// Gives the running command the buffer in which its words lie.
+    #[cold]
+    pub fn set_received(&mut self, request: Bytes) {
+        self.received = Some(Box::new(request));
+    }
+
+    /// A string of the running command's request, if it need not be copied.
+    #[inline]
+    pub(in crate::data::keyspace) fn received_text(&self, text: &[u8]) -> Option<TextBytes> {
+        TextBytes::received(text, self.received.as_deref()?)
     }
 
     /// Ends the view and releases its locks: its changes become visible at once.

@@ -11,6 +11,7 @@ use super::{Connection, State};
 use crate::base::error::CommandError;
 use crate::clients::config::OutputLimit;
 use crate::clients::session::{Destination, Flow, Session};
+use crate::data::keyspace::TAKEN_OVER;
 use crate::engine::{Engine, Fibers, Resolved};
 use crate::protocol::{Framed, Framer, Limits, Progress, ProtocolError, Reply};
 
@@ -41,7 +42,13 @@ impl Connection {
         spare: &mut BytesMut,
     ) {
         let mut input = std::mem::take(&mut self.input);
-        let used = self.run(&input, batch, out, fibers);
+        let used = if input.len() >= TAKEN_OVER {
+            let used;
+            (used, input) = self.run_long(input, batch, out, fibers);
+            used
+        } else {
+            self.run(&input, batch, out, fibers)
+        };
         if used < input.len() {
             input.advance(used);
             self.input = input;
@@ -49,6 +56,24 @@ impl Connection {
         } else if (LARGE..=LARGE_KEPT).contains(&input.capacity()) {
             input.clear();
             *spare = input;
+        }
+    }
+
+    /// As [`run`](Self::run), but what is written can stay in the buffer. Returns the buffer, too, or as much of it as is left.
+    fn run_long(
+        &mut self,
+        input: BytesMut,
+        batch: &mut Vec<FramedRequest>,
+        out: &mut Vec<u8>,
+        fibers: &mut Fibers,
+    ) -> (usize, BytesMut) {
+        let input = input.freeze();
+        self.session.received = Some(input.clone());
+        let used = self.run(&input, batch, out, fibers);
+        self.session.received = None;
+        match input.try_into_mut() {
+            Ok(input) => (used, input),
+            Err(input) => (0, BytesMut::from(&input[used..])),
         }
     }
 

@@ -159,6 +159,9 @@ impl Local {
                 };
                 session.timer.begin(row.id, view.real_micros(), &session.counters, self.instance.config.live());
                 attribute_command(&mut view, session, spec);
+                if let Some(request) = session.received.take() {
+                    view.set_received(request);
+                }
                 let replicated_run = view.begin_replicated_run();
                 let result = run(&mut view, &mut args);
                 let error = write(result, session, out);
