@@ -2,8 +2,8 @@
 
     make link-order        # builds the binary with symbols, and runs this with it
 
-It runs the binary in qemu's user mode, which logs each piece of code the first time that it is translated: until the first PONG,
-and while the commands of locks are played. Needs qemu-x86_64, nm, cc and libc.a.
+It runs the binary in qemu's user mode, which logs each piece of code the first time that it is translated: until the first client
+has had its PONG and is gone, and while the commands of locks are played. Needs qemu-x86_64, nm, cc and libc.a.
 """
 
 import re
@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +22,7 @@ HEAD = """\
    A pattern that no longer matches anything does no harm but for a page or two of memory. */
 """
 
-# What is played after the first PONG: the commands of locks, and how client libraries begin.
+# What is played behind that: the commands of locks, and how client libraries begin.
 RELEASE = 'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end'
 SESSION = [
     ["HELLO", "3"],
@@ -53,6 +54,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def ping(client):
+    client.settimeout(60)
+    client.sendall(encode(["PING"]))
+    if client.recv(64) != b"+PONG\r\n":
+        sys.exit("The server does not answer PING.")
+
+
 def logged(log):
     """The names of what was translated so far, in their order."""
     names = (line[4:].strip() for line in log.read_text(errors="replace").splitlines() if line.startswith("IN:"))
@@ -60,7 +68,7 @@ def logged(log):
 
 
 def trace(binary):
-    """The functions that run until the first PONG, and those that only the session runs."""
+    """The functions that run until the first client is gone, and those that only the session runs."""
     with tempfile.TemporaryDirectory() as folder:
         log, port = Path(folder, "log"), free_port()
         words = ["qemu-x86_64", "-cpu", "max", "-d", "in_asm", "-D", log, binary, "--port", str(port), "--save", ""]
@@ -73,10 +81,13 @@ def trace(binary):
                 except ConnectionRefusedError:
                     if server.poll() is not None:
                         sys.exit("The server has ended.")
-            client.settimeout(60)
-            client.sendall(encode(["PING"]))
-            if client.recv(64) != b"+PONG\r\n":
-                sys.exit("The server does not answer PING.")
+            ping(client)
+            client.close()
+            client = socket.create_connection(("127.0.0.1", port))
+            # What the server does ten times a second is part of it, too.
+            for _ in range(4):
+                time.sleep(0.2)
+                ping(client)
             start = logged(log)
             for command in SESSION:
                 client.sendall(encode(command))
@@ -139,7 +150,7 @@ def main():
                 yield f"    *libc.a:{of_libc[match]}(.text .text.*)"
 
     out = [HEAD + "SECTIONS\n{\n  .text.first :\n  {"]
-    for title, names in zip(("until the first PONG", "the commands of locks"), trace(binary)):
+    for title, names in zip(("until the first client is gone", "the commands of locks"), trace(binary)):
         fresh = [line for line in dict.fromkeys(lines(names)) if line not in written]
         written.update(fresh)
         out += [f"    /* {title} */", *fresh]
