@@ -452,8 +452,8 @@ fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the
         client.ask_until("INFO clients", |info| info.contains("blocked_clients:1\r"));
         client.ask("MULTI");
         client.ask("RPUSH k hello");
-        client.ask("PEXPIRE k 1");
-        client.ask("DEBUG SLEEP 0.005");
+        client.ask("PEXPIRE k 50");
+        client.ask("DEBUG SLEEP 0.1");
         client.ask("EXEC");
         client.ask("SET end 1");
         let commands = replica.up_to("SET end 1");
@@ -462,8 +462,8 @@ fn a_key_that_expired_before_it_served_anybody_is_deleted_on_replicas_behind_the
         assert_eq!(commands[4..], ["EXEC", "DEL k", "SET end 1"]);
         client.ask("SELECT 1");
         client.ask("RPUSH k hello");
-        client.ask("PEXPIRE k 1");
-        client.ask("DEBUG SLEEP 0.005");
+        client.ask("PEXPIRE k 50");
+        client.ask("DEBUG SLEEP 0.1");
         client.ask("SWAPDB 0 1");
         client.ask("SET end 2");
         let commands = replica.up_to("SET end 2");
