@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::words::{either, option_names};
 use super::{
-    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, nothing_more, number, process_fields, text,
+    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, in_time, nothing_more, number, process_fields,
+    text,
 };
 use crate::base::background::in_background;
 use crate::base::clock::{Clock, Stopwatch};
@@ -281,22 +282,15 @@ pub fn so_many_found<S: Future<Output = ()>>(
             if is_over || !is_going_on(&audit, &followers) {
                 return Err(too_few(audit.is_on(), &look, wanted, timeout));
             }
-            is_over = poll_fn(|cx| {
+            let more = poll_fn(|cx| {
                 // Each is to wake this, so none is left out.
                 let have_more = followers.iter_mut().map(|follower| follower.poll_more(cx).is_ready());
-                if have_more.fold(false, |any, has_more| any | has_more) || !is_going_on(&audit, &followers) {
-                    return Poll::Ready(false);
-                }
-                time.as_mut().poll(cx).map(|()| true)
-            })
-            .await;
+                let has_any = have_more.fold(false, |any, has_more| any | has_more);
+                if has_any || !is_going_on(&audit, &followers) { Poll::Ready(()) } else { Poll::Pending }
+            });
+            is_over = in_time(more, time.as_mut()).await.is_none();
             if !is_over && !look.rest.is_zero() {
-                let mut rest = pin!(sleep(look.rest));
-                is_over = poll_fn(|cx| match time.as_mut().poll(cx) {
-                    Poll::Ready(()) => Poll::Ready(true),
-                    Poll::Pending => rest.as_mut().poll(cx).map(|()| false),
-                })
-                .await;
+                is_over = in_time(sleep(look.rest), time.as_mut()).await.is_none();
             }
         }
     }

@@ -7,6 +7,7 @@ use super::words::{either, option_names};
 use super::{
     Action, Power, USUAL_TIMEOUT, begin, count, duration, expected, in_time, name, nothing_more, number, settle, text,
 };
+use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
 use crate::clients::session::{ControlJob, Flow, Wait};
@@ -77,7 +78,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let control = Arc::clone(&call.server.control);
     let event = async move {
-        match in_time(gate.queue.watch(wanted), timeout).await {
+        match in_time(gate.queue.watch(wanted), Clock::sleep(timeout)).await {
             Some(Some(held)) => count(held as u64),
             Some(None) => Reply::Error(CommandError::new(format!("ERR gate '{}' is open: it holds nobody", gate.name))),
             None => {

@@ -1,6 +1,7 @@
 //! REDOUBLE LINK: the links to the replicas of an instance.
 
 use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, in_time, nothing_more, number, text};
+use crate::base::clock::Clock;
 use crate::base::clock::Millis;
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
@@ -78,7 +79,9 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>, instance: usize) -> CommandRes
             let timeout = spell_duration(timeout);
             format!("TIMEOUT the links of instance {instance} hold fewer changes than {wanted} after {timeout}")
         };
-        in_time(watch, timeout).await.map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
+        in_time(watch, Clock::sleep(timeout))
+            .await
+            .map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
     };
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)

@@ -33,7 +33,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::base::background::in_background;
-use crate::base::clock::Clock;
 use crate::base::duration::parse_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
@@ -337,9 +336,9 @@ fn beside(
     Ok(Reply::Nothing)
 }
 
-/// Waits for an event, or for so much real time; `None` if that is over first.
-async fn in_time<T>(event: impl Future<Output = T>, timeout: Duration) -> Option<T> {
-    let (mut event, mut time) = (pin!(event), pin!(Clock::sleep(timeout)));
+/// Waits for an event, or until the time is up; `None` if that comes first.
+async fn in_time<T>(event: impl Future<Output = T>, time: impl Future<Output = ()>) -> Option<T> {
+    let (mut event, mut time) = (pin!(event), pin!(time));
     poll_fn(|cx| match event.as_mut().poll(cx) {
         Poll::Ready(there) => Poll::Ready(Some(there)),
         Poll::Pending => time.as_mut().poll(cx).map(|()| None),
