@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use redouble::{Server, Servers};
 
@@ -66,7 +67,7 @@ fn info(wire: &mut Wire) -> Vec<String> {
     let lines = text.lines().map(|line| match line.split_once(':') {
         Some((name, _)) if OWN.contains(&name) || name.starts_with("slave0") => name.to_owned(),
         Some(("master_replid2", id)) => {
-            format!("master_replid2:{}", if id.starts_with("00") { "none" } else { "some" })
+            format!("master_replid2:{}", if id == "0".repeat(40) { "none" } else { "some" })
         }
         _ => line.to_owned(),
     });
@@ -104,6 +105,24 @@ fn both_ends_of_a_link_tell_of_it_and_a_promoted_replica_too() {
     });
     let states = states.into_inner();
     assert_eq!(states[0], states[1], "the real pair is the first one");
+}
+
+#[test]
+fn a_promoted_replica_keeps_the_history_that_others_have_for_an_hour() {
+    let servers = Server::builder().replicas(1).spawn_all().expect("servers");
+    servers.iter().for_each(|server| server.freeze());
+    let [mut master, mut replica] = [&servers[0], &servers[1]].map(|server| Wire::connect(address(server)));
+    replica.ask_until("INFO replication", |info| info.contains("master_link_status:up"));
+    let history = master.ask("INFO replication").text();
+    let id = history.lines().find_map(|line| line.strip_prefix("master_replid:")).expect("an id");
+    assert_eq!(replica.ask("REPLICAOF NO ONE"), ok());
+    let former = format!("master_replid2:{id}");
+    servers[1].advance(Duration::from_secs(3600));
+    let info = replica.ask("INFO replication").text();
+    assert!(info.contains(&former) && info.contains("repl_backlog_active:1"), "{info}");
+    servers[1].advance(Duration::from_secs(1));
+    let info = replica.ask("INFO replication").text();
+    assert!(!info.contains(&former) && info.contains("repl_backlog_active:0"), "{info}");
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl Instance {
             self.config.assign("replicaof", "");
             self.identity.shift_replication_id(self.replication_offset());
             self.close_replicas();
+            self.begin_alone();
             self.apply_settings();
             self.log.notice("This server is a primary again.");
         }

@@ -534,6 +534,11 @@ impl Instance {
         replicas.iter().for_each(|client| self.kill(client));
     }
 
+    /// A replica is about to be a primary: what it has of the stream is kept from now on, as long as if replicas had just left.
+    pub(super) fn begin_alone(&self) {
+        self.stream().alone_since = self.clock.millis();
+    }
+
     pub(super) fn set_backlog_size(&self, bytes: usize) {
         let mut stream = self.stream();
         stream.backlog_size = bytes;
