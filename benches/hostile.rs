@@ -108,6 +108,17 @@ const ATTACKS: &[Attack] = &[
         crowd: Some(&["BLPOP", "queue", "0"]),
         ..attack("CLIENT KILL of 5,000 that wait", nothing, || vec![words(&["CLIENT", "KILL", "TYPE", "normal"])])
     },
+    Attack {
+        crowd: Some(&["PING"]),
+        ..attack("INFO, 5,000 in one pipeline, 5,000 clients", nothing, || vec![words(&["INFO"]); 5_000])
+    },
+    attack("SORT of 1,000, 2,000 in one pipeline", thousand_elements, || {
+        vec![words(&["SORT", "list", "ALPHA", "LIMIT", "0", "1"]); 2_000]
+    }),
+    attack("BITCOUNT of 1 MB, 3,000 in one pipeline", megabyte, || vec![words(&["BITCOUNT", "bits"]); 3_000]),
+    attack("EVAL of a loop of 20,000, 1,000 in one pipeline", nothing, || {
+        vec![words(&["EVAL", "for i = 1, 20000 do end return 1", "0"]); 1_000]
+    }),
 ];
 
 const fn attack(title: &'static str, before: fn() -> Vec<Words>, requests: fn() -> Vec<Words>) -> Attack {
@@ -134,6 +145,14 @@ fn million_keys() -> Vec<Words> {
         words(&["MSET"]).into_iter().chain(pairs).collect()
     };
     (0..MILLION).step_by(AT_ONCE).map(step).collect()
+}
+
+fn thousand_elements() -> Vec<Words> {
+    vec![numbered(&["RPUSH", "list"], "element", 1_000, &[])]
+}
+
+fn megabyte() -> Vec<Words> {
+    vec![words(&["SETBIT", "bits", "8388607", "1"])]
 }
 
 fn million_members() -> Vec<Words> {

@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
+use redouble::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, ReadError, Wire, request};
-use crate::support::{Dice, address, spawn};
+use crate::support::{Dice, address, spawn, start, wait_until};
 
 const MB: usize = 1 << 20;
 
@@ -166,6 +167,29 @@ fn slow_senders_hold_nobody_up() {
     for wire in &mut slow {
         assert_eq!(wire.expect(), Frame::bulk("patience"));
     }
+}
+
+#[test]
+fn a_pipeline_of_slow_requests_lets_others_in_between_and_is_run_to_its_end() {
+    const PAIRS: usize = 500;
+    let server = start(Server::builder().threads(1));
+    let mut good = Wire::connect(address(&server));
+    // Counting the bits of 50 MB takes milliseconds.
+    good.ask("SETBIT large 400000000 1");
+    let mut hog = Wire::connect(address(&server));
+    hog.send(&[request(&["INCR", "n"]), request(&["BITCOUNT", "large"])].concat().repeat(PAIRS));
+    let mut seen = Frame::NullBulk;
+    wait_until("its first request", || {
+        seen = good.ask("GET n");
+        seen != Frame::NullBulk
+    });
+    assert!(seen.text().parse::<usize>().expect("a number") < PAIRS, "it was served alone");
+    assert_eq!(good.ask("DEL large"), Frame::Integer(1));
+    let replies: Vec<Frame> = (0..2 * PAIRS).map(|_| hog.expect()).collect();
+    let counted = replies.iter().step_by(2).map(Frame::integer);
+    assert!(counted.eq(1..=PAIRS as i64), "{replies:?}");
+    let bits: Vec<i64> = replies.iter().skip(1).step_by(2).map(Frame::integer).collect();
+    assert!(bits.is_sorted_by(|a, b| a >= b) && bits[0] == 1 && bits[PAIRS - 1] == 0, "{bits:?}");
 }
 
 #[test]

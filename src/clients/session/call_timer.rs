@@ -101,6 +101,12 @@ impl CallTimer {
         self.notable = live.notable_micros();
     }
 
+    /// When the last call began, in microseconds of the machine's time.
+    #[inline]
+    pub fn last_began(&self) -> i64 {
+        self.last
+    }
+
     /// Like [`begin`](Self::begin), for a command that never takes long: it reads the clock only if it begins a run.
     #[inline]
     pub fn begin_short(&mut self, row: RowId, counters: &Counters, live: &Live) {

@@ -150,12 +150,12 @@ impl Connection {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> (usize, Option<Box<Destination>>) {
-        let Self { engine, session, framer, output, written, dropped, state, .. } = self;
+        let Self { engine, session, framer, output, written, dropped, state, slice, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber, session.client.seen().replica.load(Ordering::Relaxed));
         let logs_large = live.logs_large();
-        let (mut used, mut destination) = (0, None);
+        let (mut used, mut destination, mut is_slice_over) = (0, None, false);
         session.in_flight.trace.begin_batch();
         while *state == State::Open && session.in_flight.wait.is_none() {
             if session.client.seen().closing.load(Ordering::Relaxed) {
@@ -216,12 +216,14 @@ impl Connection {
                     }
                 }
                 used += request.framed.length();
-                if *state != State::Open || waits {
+                // Whoever moved the clock waits for all that follows from that.
+                is_slice_over = slice.note(session.timer.last_began()) && !session.is_driven;
+                if *state != State::Open || waits || is_slice_over {
                     break;
                 }
             }
             engine.end_calls(session, data);
-            if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() {
+            if *state != State::Open || session.in_flight.wait.is_some() || destination.is_some() || is_slice_over {
                 // Requests that were framed behind the one that ends the batch are framed again later.
                 framer.reset();
                 break;
@@ -238,6 +240,8 @@ impl Connection {
                 break;
             }
         }
+        let can_go_on = self.state == State::Open && self.session.in_flight.wait.is_none();
+        self.has_more = is_slice_over && can_go_on && used < data.len();
         self.engine.feed_replicas();
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, fibers);

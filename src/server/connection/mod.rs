@@ -1,7 +1,7 @@
 //! One connection: a task that reads, runs every complete request, and writes all replies at once.
 //!
 //! This file has the connection and its poll. [`input`] frames and runs requests, [`output`] writes replies, [`waits`]
-//! polls and ends the wait of a command, [`signals`] handles signals of other connections.
+//! polls and ends the wait of a command, [`signals`] handles signals of other connections, [`time_slice`] says when these are served.
 //!
 //! Requests are framed in a buffer that all connections of a thread share. A connection has its own buffers only while
 //! a request is partial or a reply is unwritten, so ten thousand idle connections cost next to nothing.
@@ -9,6 +9,7 @@
 mod input;
 mod output;
 mod signals;
+mod time_slice;
 mod waits;
 
 use std::cell::RefCell;
@@ -34,6 +35,7 @@ use crate::engine::{Engine, Fibers};
 use crate::protocol::{Dialect, Framer, Reply};
 use input::{BATCH, FramedRequest};
 use output::SHORT;
+use time_slice::TimeSlice;
 
 /// CLIENT LIST shows the room that a larger request takes.
 const LARGE_REQUEST: usize = 32 * 1024;
@@ -92,6 +94,9 @@ pub(super) struct Connection {
     due_alarms: Vec<Alarm>,
     /// Bytes were read since the connection's activity was last published.
     has_read: bool,
+    slice: TimeSlice,
+    /// Its time slice ended before all requests in `input` had run.
+    has_more: bool,
     /// The client has received the reply to a command that waits for others, and has sent nothing since.
     is_informed: bool,
     state: State,
@@ -126,6 +131,8 @@ impl Connection {
             mail: Vec::new(),
             due_alarms: Vec::new(),
             has_read: false,
+            slice: TimeSlice::default(),
+            has_more: false,
             is_informed: false,
             state: State::Open,
         }
@@ -166,6 +173,18 @@ impl Connection {
                 State::Closing | State::Resetting => return Poll::Pending,
                 State::Open => {}
             }
+            if self.slice.is_over() {
+                self.slice.end();
+                yield_to_others(cx);
+                return Poll::Pending;
+            }
+            if self.has_more {
+                let Scratch { batch, output, fibers, spare_input, spare, .. } = scratch;
+                self.run_input(batch, output, fibers, spare_input);
+                self.queue_output(output, spare);
+                self.poll_wait(cx, scratch);
+                continue;
+            }
             let is_direct = self.missing() > 0;
             let polled = if is_direct {
                 self.poll_read_direct(cx)
@@ -176,7 +195,10 @@ impl Connection {
             let read = match polled {
                 Poll::Ready(Ok(read)) => read,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.note_failure(error))),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.slice.end();
+                    return Poll::Pending;
+                }
             };
             // Messages from before the request precede its reply.
             self.take_signals(scratch);
@@ -229,7 +251,7 @@ impl Connection {
                 return Poll::Pending;
             }
             self.poll_wait(cx, scratch);
-            if is_short && self.state == State::Open {
+            if is_short && self.state == State::Open && !self.slice.is_over() {
                 // Other connections run their input first, then all replies are written: waking a client for each reply
                 // costs more than running the commands.
                 cx.waker().wake_by_ref();

@@ -98,7 +98,7 @@ impl Connection {
         let drives = self.session.in_flight.row.is_some_and(|spec| spec.group == Group::Control);
         let activity = match self.session.in_flight.wait.as_deref() {
             Some(Wait::Script) => Activity::Scripting,
-            _ if !self.output.is_empty() => Activity::Acting,
+            _ if self.has_more || !self.output.is_empty() => Activity::Acting,
             Some(Wait::Event(_)) => Activity::Awaiting,
             Some(Wait::RunningJob(_)) => Activity::Driving,
             Some(_) => Activity::Waiting,
