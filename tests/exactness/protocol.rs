@@ -147,6 +147,10 @@ fn a_very_long_string_can_be_written_edited_and_copied_like_any_other() {
     assert!(wire.send(&request(&[b"GETSET".as_slice(), b"a", &other])));
     assert!(wire.expect() == Frame::Bulk(one));
     is(&mut wire, "a", &other);
+    for (value, old) in [("short", other.as_slice()), ("other", b"short")] {
+        assert!(wire.call(&["GETSET", "a", value]) == Frame::Bulk(old.to_vec()));
+        is(&mut wire, "a", value.as_bytes());
+    }
 }
 
 /// Big words are read straight to where they stay, in room whose size depends on how they arrive.

@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::entry::{Entry, TextRef};
 use super::notifications::{COUNTS_USES, OWN_INTEGERS};
-use super::text_bytes::TextBytes;
+use super::text_bytes::{TAKEN_OVER, TextBytes};
 use super::usage::Usage;
 use super::value::{Text, ValueKind};
-use super::view::View;
+use super::view::{Location, View};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 
@@ -105,13 +105,27 @@ impl View<'_> {
             self.insert(self.new_string(key, value, None));
             return Ok(None);
         };
-        let old = self.entry(at).text().ok_or(CommandError::WRONG_TYPE)?.bytes.to_vec();
+        let old = self.take_text(at).ok_or(CommandError::WRONG_TYPE)?;
         let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
+        let received = self.received_text(value);
         self.rewrite(at, |entry| {
-            entry.write_string(value, None);
+            match received {
+                Some(bytes) => entry.write_long_string(bytes, None),
+                None => entry.write_string(value, None),
+            }
             entry.note_write(wanted, usage);
         });
         Ok(Some(old))
+    }
+
+    /// The string of an entry that is about to be replaced; `None` for another type. A long one is moved out, because copying it
+    /// would hold up everybody.
+    fn take_text(&mut self, at: Location) -> Option<Vec<u8>> {
+        let bytes = self.entry(at).text()?.bytes;
+        if bytes.len() < TAKEN_OVER {
+            return Some(bytes.to_vec());
+        }
+        self.rewrite_quietly(at, |entry| entry.edit_text().map(|text| std::mem::take(text.bytes.to_mut())))
     }
 
     /// Replaces a string by one that is derived from it, and keeps the deadline. A `verbatim` string is text for OBJECT
