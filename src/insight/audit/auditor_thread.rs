@@ -46,6 +46,8 @@ struct Course {
     is_running: bool,
     /// How many portions were committed.
     portions: u64,
+    /// The time since somebody last waited for a portion for a short time.
+    waited: Option<Stopwatch>,
     /// Whether nobody needs the thread any more.
     is_over: bool,
 }
@@ -87,12 +89,25 @@ impl AuditorThread {
         course.is_running
     }
 
-    /// Waits until the thread has committed a portion, or as long as the limit says.
-    pub fn await_portion(&self, limit: Duration) {
-        let course = self.shared.course.lock_ignoring_poison();
+    /// Waits until the thread has committed a portion.
+    pub fn await_portion(&self) {
+        drop(self.await_portion_until(self.shared.course.lock_ignoring_poison(), Duration::MAX));
+    }
+
+    /// Waits until the thread has committed a portion, or as long as the limit says. Not again before a tenth of that has gone by:
+    /// each of many clients that are served one after the other would wait, and all of them for all.
+    pub fn await_portion_shortly(&self, limit: Duration) {
+        let mut course = self.shared.course.lock_ignoring_poison();
+        if course.waited.as_ref().is_none_or(|waited| waited.elapsed() >= limit / 10) {
+            course = self.await_portion_until(course, limit);
+            course.waited = Some(Stopwatch::start());
+        }
+    }
+
+    fn await_portion_until<'c>(&self, course: MutexGuard<'c, Course>, limit: Duration) -> MutexGuard<'c, Course> {
         let before = course.portions;
         let is_awaited = |course: &mut Course| course.is_running && course.portions == before && self.is_busy();
-        drop(self.shared.changed.wait_timeout_while(course, limit, is_awaited).unwrap_or_else(PoisonError::into_inner));
+        self.shared.changed.wait_timeout_while(course, limit, is_awaited).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

@@ -178,9 +178,10 @@ impl LiveAudit {
         let are_told_here = self.thread.subscribers().exist() && !self.is_large();
         if are_told_here || !self.thread.go_on() {
             self.state().commit(false);
-        } else if urgency > Urgency::Soon {
-            let limit = if urgency == Urgency::Overdue { Duration::MAX } else { SHORT };
-            self.thread.await_portion(limit);
+        } else if urgency == Urgency::Overdue {
+            self.thread.await_portion();
+        } else if urgency == Urgency::Now {
+            self.thread.await_portion_shortly(SHORT);
         }
     }
 
