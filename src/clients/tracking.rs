@@ -313,7 +313,7 @@ impl Table {
         for notifications in notifications {
             match notifications {
                 Notification::Changed { key, expired } => {
-                    if self.prefixes.keys().any(|prefix| key.starts_with(prefix)) {
+                    if self.has_prefix_of(key) {
                         changed.insert(key.clone(), id.filter(|_| !expired));
                     }
                     self.invalidate(key, sender, own, owed.as_deref_mut());
@@ -378,18 +378,40 @@ impl Table {
         }
         let mut messages = Vec::new();
         for (prefix, ids) in &self.prefixes {
-            let keys = || changed.iter().filter(|(key, _)| key.starts_with(prefix));
+            let from = changed.range::<[u8], _>((Bound::Included(&**prefix), Bound::Unbounded));
+            let keys: Vec<_> = from.take_while(|(key, _)| key.starts_with(prefix)).collect();
+            let body_for = |told: &dyn Fn(Option<u64>) -> bool| {
+                let told: Vec<&[u8]> = keys.iter().filter(|(_, by)| told(**by)).map(|(key, _)| &***key).collect();
+                (!told.is_empty()).then(|| Arc::new(array(&told)))
+            };
+            let Some(whole) = body_for(&|_| true) else { continue };
             for id in ids {
                 let Some(Tracker { client, mode, .. }) = self.trackers.get(id) else { continue };
-                let others = keys().filter(|(_, by)| !mode.no_loop || **by != Some(*id));
-                let told: Vec<&[u8]> = others.map(|(key, _)| &**key).collect();
-                if !told.is_empty() {
-                    messages.push((Arc::clone(client), mode.redirect, array(&told)));
-                }
+                let body = match mode.no_loop && keys.iter().any(|(_, by)| **by == Some(*id)) {
+                    true => body_for(&|by| by != Some(*id)),
+                    false => Some(Arc::clone(&whole)),
+                };
+                messages.extend(body.map(|body| (Arc::clone(client), mode.redirect, body)));
             }
         }
         for (client, redirect, body) in messages {
             self.send(&client, redirect, &body, sender, own);
+        }
+    }
+
+    /// Whether some client is told of each change of a key that begins as this one.
+    fn has_prefix_of(&self, key: &[u8]) -> bool {
+        let mut rest = key;
+        loop {
+            // The last prefix that is not behind the key, or else has a beginning in common with it: any other that the key begins
+            // with is in front of it, and no longer than that.
+            let before = self.prefixes.range::<[u8], _>((Bound::Unbounded, Bound::Included(rest))).next_back();
+            let Some((prefix, _)) = before else { return false };
+            if key.starts_with(prefix) {
+                return true;
+            }
+            let common = prefix.iter().zip(rest).take_while(|(one, other)| one == other).count();
+            rest = &rest[..common];
         }
     }
 
@@ -484,4 +506,31 @@ fn array(keys: &[&[u8]]) -> Vec<u8> {
 /// Null in the protocol of the client whose cache it concerns, also where the message is redirected.
 fn null(resp3: bool) -> Vec<u8> {
     if resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_a_key_is_found_among_any_others() {
+        // All words of up to four letters, and each tenth choice of some of them as prefixes.
+        let words: Vec<Vec<u8>> = (0..=4)
+            .flat_map(|length| {
+                (0..1_u32 << length).map(move |bits| (0..length).map(|at| b'a' + (bits >> at & 1) as u8).collect())
+            })
+            .collect();
+        for choice in (1..u64::from(u32::MAX >> 1)).step_by(10_007) {
+            let chosen =
+                words.iter().enumerate().filter(|(at, _)| choice.wrapping_mul(0x9E37_79B9) >> (at + 3) & 7 == 0);
+            let table = Table {
+                prefixes: chosen.map(|(_, word)| (word.clone().into(), BTreeSet::new())).collect(),
+                ..Table::default()
+            };
+            for key in &words {
+                let wanted = table.prefixes.keys().any(|prefix| key.starts_with(prefix));
+                assert_eq!(table.has_prefix_of(key), wanted, "{key:?} in {:?}", table.prefixes.keys());
+            }
+        }
+    }
 }
