@@ -1,5 +1,10 @@
 //! SINTER, SUNION, SDIFF, their STORE forms, and SINTERCARD.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use foldhash::fast::FixedState;
+
 use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::{Since, Version};
@@ -132,6 +137,7 @@ fn intersection(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
 fn for_each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
+    drop_repeated(&mut sets, std::ptr::from_ref::<Set>);
     let Some((smallest, others)) = sets.split_first() else { return };
     for member in smallest.iter().filter(|member| others.iter().all(|set| set.contains(member))) {
         if !visit(&member) {
@@ -140,9 +146,22 @@ fn for_each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) 
     }
 }
 
+/// Leaves each of many sets there once: a client can name one as often as it likes. Their order stays.
+pub(super) fn drop_repeated<S: Copy, A: Eq + Hash>(sets: &mut Vec<S>, address: impl Fn(S) -> A) {
+    /// So many cost less than to look which are the same.
+    const FEW: usize = 8;
+    if sets.len() <= FEW {
+        return;
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(sets.len(), FixedState::default());
+    sets.retain(|set| seen.insert(address(*set)));
+}
+
 fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut result = Set::of_integers();
-    for member in sets.iter().flatten().flat_map(|set| set.iter()) {
+    let mut sets: Vec<&Set> = sets.iter().copied().flatten().collect();
+    drop_repeated(&mut sets, std::ptr::from_ref::<Set>);
+    for member in sets.into_iter().flat_map(|set| set.iter()) {
         result.add(&member, limits);
     }
     result
@@ -151,7 +170,9 @@ fn union(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
 fn difference(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut result = Set::of_integers();
     let Some((Some(first), others)) = sets.split_first() else { return result };
-    for member in first.iter().filter(|member| !others.iter().flatten().any(|set| set.contains(member))) {
+    let mut others: Vec<&Set> = others.iter().copied().flatten().collect();
+    drop_repeated(&mut others, std::ptr::from_ref::<Set>);
+    for member in first.iter().filter(|member| !others.iter().any(|set| set.contains(member))) {
         result.add(&member, limits);
     }
     result

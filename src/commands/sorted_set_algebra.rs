@@ -1,5 +1,6 @@
 //! ZUNION, ZINTER, ZDIFF, their STORE forms, and ZINTERCARD. A set counts as a sorted set with all scores 1.
 
+use super::set_algebra::drop_repeated;
 use super::sorted_set_bounds::parse_score;
 use super::sorted_set_ranges::store;
 use super::sorted_sets::score_reply;
@@ -155,6 +156,15 @@ impl<'v> Members<'v> {
         let sorted = || entry?.collection::<SortedSet>().map(Self::Sorted);
         let plain = || entry?.collection::<Set>().map(Self::Plain);
         sorted().or_else(plain).unwrap_or(Self::None)
+    }
+
+    /// What tells a set apart from the others.
+    fn address(self) -> *const () {
+        match self {
+            Self::None => std::ptr::null(),
+            Self::Sorted(set) => std::ptr::from_ref(set).cast(),
+            Self::Plain(set) => std::ptr::from_ref(set).cast(),
+        }
     }
 
     fn len(self) -> usize {
@@ -333,6 +343,7 @@ fn zintercard<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<
         limit = parse_integer(args.bytes()?).and_then(|limit| usize::try_from(limit).ok()).ok_or(NEGATIVE_LIMIT)?;
     }
     sets.sort_by_key(|set| set.len());
+    drop_repeated(&mut sets, |set| set.address());
     let sources: Vec<Source<'_>> = sets.into_iter().map(|members| Source { members, weight: 1.0 }).collect();
     let mut found = 0;
     if let Some((first, others)) = sources.split_first() {
