@@ -131,10 +131,16 @@ impl Engine {
         Self { backend: self.backend.in_front_of(upstream), ..self }
     }
 
-    /// Periodic work: above all, deletes expired keys.
+    /// Periodic work: above all, deletes the expired keys.
     pub fn cron(&self) {
-        self.backend.cron();
+        self.cron_for(usize::MAX);
+    }
+
+    /// The same for so many expired keys at most. Returns whether there is more of it to do.
+    pub fn cron_for(&self, most: usize) -> bool {
+        let has_more = self.backend.cron(most);
         self.feed_replicas();
+        has_more
     }
 
     /// Deletes all data, scripts and functions, unless a script holds them.

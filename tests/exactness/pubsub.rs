@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{Deadline, address, profile, spawn, spawn_frozen, start};
+use crate::support::{Deadline, address, profile, spawn, spawn_frozen, start, wait_until};
 use redouble::Server;
 
 fn connect(server: &Server) -> Wire {
@@ -160,6 +160,33 @@ fn locks_that_expire_are_announced_in_the_order_of_their_deadlines_before_the_cl
     assert_eq!(heard(&mut ear), [("__keyevent@0__:expired".to_owned(), "d".to_owned())]);
     server.advance(Duration::from_secs(3600));
     assert_eq!(heard(&mut ear), [("__keyevent@3__:expired".to_owned(), "e".to_owned())]);
+}
+
+#[test]
+fn thousands_of_keys_that_expire_together_are_announced_in_the_order_of_their_deadlines_a_part_at_a_time() {
+    const KEYS: usize = 10_000;
+    let server = ServerProcess::redouble(&["--enable-debug-command", "yes", "--notify-keyspace-events", "Ex"]);
+    let [mut client, mut ear] = [(), ()].map(|()| Wire::connect(server.address()));
+    ear.ask("PSUBSCRIBE __keyevent@*__:expired");
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    let time = client.ask("TIME");
+    let soon = time.items()[0].text().parse::<usize>().expect("a time") * 1000 + 3000;
+    for number in 0..KEYS {
+        let deadline = (soon + number / 100).to_string();
+        client.send(&request(&["SET", &format!("key:{number}"), "v", "PXAT", &deadline]));
+    }
+    for _ in 0..KEYS {
+        assert_eq!(client.expect(), Frame::status("OK"));
+    }
+    client.call(&["SET", "after", "v", "PXAT", &(soon + KEYS / 100).to_string()]);
+    wait_until("the last deadline", || client.ask("GET after") == Frame::NullBulk);
+    assert_eq!(client.ask("DBSIZE"), Frame::Integer(KEYS as i64), "nobody has looked at the others");
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 1");
+    assert_eq!(ear.expect().items()[3], Frame::bulk("after"));
+    let numbers: Vec<usize> = (0..KEYS)
+        .map(|_| ear.expect().items()[3].text().trim_start_matches("key:").parse().expect("a number of a key"))
+        .collect();
+    assert!(numbers.is_sorted_by_key(|number| number / 100), "{numbers:?}");
 }
 
 #[test]

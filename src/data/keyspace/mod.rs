@@ -339,8 +339,9 @@ impl Keyspace {
         self.freed_lazily.store(0, Ordering::Relaxed);
     }
 
-    /// Deletes every expired key, in the order of the deadlines. Returns the view that did so, if any key was expired.
-    pub fn sweep(&self, clock: &Clock) -> Option<View<'_>> {
+    /// Deletes expired keys in the order of the deadlines, up to so many. Returns the view that did so, if any key was expired, and
+    /// whether there are more.
+    pub fn sweep(&self, clock: &Clock, most: usize) -> Option<(View<'_>, bool)> {
         let now = clock.millis();
         let due =
             |meta: &ShardMeta| meta.has_deadlines() && meta.deadlines().earliest().is_some_and(|first| first < now);
@@ -348,8 +349,8 @@ impl Keyspace {
             return None;
         }
         let mut view = self.lock(Scope::Everything, 0, clock).ok()?;
-        view.sweep();
-        Some(view)
+        let has_more = view.sweep(most);
+        Some((view, has_more))
     }
 
     /// The earliest deadline of a stream that clients are blocked on.

@@ -116,9 +116,9 @@ impl Backend {
         self.own.needs_fresh_data(session, spec, words)
     }
 
-    /// Periodic work: above all, deletes expired keys.
-    pub fn cron(&self) {
-        self.own.cron()
+    /// Periodic work: above all, deletes so many expired keys. Returns whether there is more of it to do.
+    pub fn cron(&self, most: usize) -> bool {
+        self.own.cron(most)
     }
 
     /// The next expiry of a key that clients block on until it disappears.

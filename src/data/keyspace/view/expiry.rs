@@ -1,5 +1,7 @@
 //! Expiry of keys, and of fields of hashes.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::{Location, LockedShard, View};
@@ -14,17 +16,34 @@ use crate::data::keyspace::value::{Collection, ValueKind};
 use crate::protocol::Words;
 
 impl View<'_> {
-    /// Deletes what has expired in every database, in the order of the deadlines.
-    pub(in crate::data::keyspace) fn sweep(&mut self) {
-        let mut due = Vec::new();
-        for locked in &self.locked {
-            let meta = &self.keyspace.database(locked.db).shard_meta[locked.index as usize];
-            let mut deadlines = meta.deadlines();
-            while let Some(row) = deadlines.pop_due(self.begun) {
+    /// Deletes what has expired in every database, in the order of the deadlines, up to so many deadlines. Returns whether there are
+    /// more.
+    pub(in crate::data::keyspace) fn sweep(&mut self, most: usize) -> bool {
+        let (mut due, mut left) = (Vec::new(), most);
+        let deadlines =
+            |locked: &LockedShard<'_>| self.keyspace.database(locked.db).shard_meta[locked.index as usize].deadlines();
+        let first = |at: usize| {
+            let earliest = deadlines(&self.locked[at]).earliest().filter(|earliest| *earliest < self.begun);
+            earliest.map(|earliest| Reverse((earliest, at)))
+        };
+        let mut shards: BinaryHeap<_> = (0..self.locked.len()).filter_map(first).collect();
+        while left > 0
+            && let Some(Reverse((_, at))) = shards.pop()
+        {
+            let locked = &self.locked[at];
+            let until = shards.peek().map_or(self.begun, |Reverse((next, _))| self.begun.min(*next + 1));
+            let mut deadlines = deadlines(locked);
+            while left > 0
+                && let Some(row) = deadlines.pop_due(until)
+            {
+                left -= 1;
                 let expired = locked.shard.find_expiring(row);
                 due.extend(expired.map(|entry| (row.deadline, locked.db, hash_of(entry.key()))));
             }
+            drop(deadlines);
+            shards.extend(first(at));
         }
+        let has_more = !shards.is_empty();
         due.sort_unstable();
         let selected = self.db;
         for (deadline, db, hash) in due {
@@ -36,6 +55,7 @@ impl View<'_> {
             }
         }
         self.db = selected;
+        has_more
     }
 
     /// Whether an entry under a key with this hash, whose shard is held, has expired.

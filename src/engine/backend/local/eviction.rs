@@ -13,8 +13,8 @@ use crate::powers::{Hook, Urgency};
 
 /// Only after so many keys is checked whether enough were evicted for now.
 const ROUND: u64 = 16;
-/// How often the periodic work goes on evicting each time.
-const MOST_SLICES: u32 = 64;
+/// How often the periodic work goes on evicting each time, for some milliseconds.
+const MOST_SLICES: u32 = 4;
 
 /// The tenacities (`maxmemory-eviction-tenacity`) from which on the time that eviction may take grows faster, and without
 /// limit.
@@ -32,13 +32,9 @@ impl Local {
         self.evict_above(limit)
     }
 
-    /// Goes on evicting where the commands have left off.
-    pub(super) fn continue_eviction(&self) {
-        for _ in 0..MOST_SLICES {
-            if self.evict() != MemoryState::Evicting {
-                break;
-            }
-        }
+    /// Goes on evicting where the commands have left off. Returns whether there is more to evict.
+    pub(super) fn continue_eviction(&self) -> bool {
+        (0..MOST_SLICES).all(|_| self.evict() == MemoryState::Evicting)
     }
 
     #[cold]

@@ -70,17 +70,20 @@ impl Local {
         self.instance.keyspace.fetch_ahead(db, hashes);
     }
 
-    /// Deletes expired keys, unless DEBUG SET-ACTIVE-EXPIRE disables that, and does the periodic work of the instance.
-    pub fn cron(&self) {
+    /// Deletes so many expired keys, unless DEBUG SET-ACTIVE-EXPIRE disables that, and does the periodic work of the instance. Returns
+    /// whether more have expired, or are to be evicted.
+    pub fn cron(&self, most: usize) -> bool {
+        let mut has_more = false;
         let _lock = self.cron_lock.lock_ignoring_poison();
         let instance = &self.instance;
         if instance.debug_switches.cron_paused.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         // A replica waits for its master to delete what has expired.
         if instance.expires_actively() && instance.paused().is_none() && !instance.is_read_only_replica() {
             let began = Stopwatch::start();
-            if let Some(mut view) = instance.keyspace.sweep(&instance.clock) {
+            if let Some((mut view, is_part)) = instance.keyspace.sweep(&instance.clock, most) {
+                has_more = is_part;
                 self.serve(&mut view, None);
                 instance.stats.add(instance.finish_view(view, None));
             }
@@ -89,10 +92,11 @@ impl Local {
         if instance.config.live().limits_memory() {
             instance.sum_memory();
             if instance.is_eviction_due() {
-                self.continue_eviction();
+                has_more |= self.continue_eviction();
             }
         }
         instance.cron();
+        has_more
     }
 
     /// Puts right what a command may have left half done that has panicked.
