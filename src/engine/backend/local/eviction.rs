@@ -14,7 +14,7 @@ use crate::powers::{Hook, Urgency};
 /// Only after so many keys is checked whether enough were evicted for now.
 const ROUND: u64 = 16;
 /// How often the periodic work goes on evicting each time, for some milliseconds.
-const MOST_SLICES: u32 = 4;
+const MOST_SLICES: u32 = 2;
 
 /// The tenacities (`maxmemory-eviction-tenacity`) from which on the time that eviction may take grows faster, and without
 /// limit.
