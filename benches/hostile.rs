@@ -79,6 +79,10 @@ const ATTACKS: &[Attack] = &[
     attack("SORT of 1,000,000, the first", million_members, || {
         vec![words(&["SORT", "set", "ALPHA", "LIMIT", "0", "1"])]
     }),
+    attack("SINTERCARD of one set of 1,000, named 100,000 times", thousand_members, || {
+        let names = std::iter::repeat_n(&b"set"[..], 100_000).map(<[u8]>::to_vec);
+        vec![words(&["SINTERCARD", "100000"]).into_iter().chain(names).collect()]
+    }),
     attack("COPY of a set of 1,000,000", million_members, || vec![words(&["COPY", "set", "other"])]),
     attack("XINFO STREAM FULL of 100,000 entries", stream, || {
         vec![words(&["XINFO", "STREAM", "stream", "FULL", "COUNT", "0"])]
@@ -149,6 +153,10 @@ fn million_keys() -> Vec<Words> {
 
 fn thousand_elements() -> Vec<Words> {
     vec![numbered(&["RPUSH", "list"], "element", 1_000, &[])]
+}
+
+fn thousand_members() -> Vec<Words> {
+    vec![numbered(&["SADD", "set"], "member:", 1_000, &[])]
 }
 
 fn megabyte() -> Vec<Words> {
