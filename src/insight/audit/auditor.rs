@@ -139,11 +139,6 @@ impl Auditor {
         self.state.locks.memory() + self.state.clients.len() * CLIENT + self.findings().len() * FINDING
     }
 
-    /// How many locks it has looked at because connections ended: each end takes time for all that its client has met.
-    pub fn locks_of_ended(&self) -> u64 {
-        self.state.ended_at
-    }
-
     /// How many keys are tracked that are locks or may be.
     pub fn tracked_keys(&self) -> usize {
         self.state.locks.len()

@@ -316,7 +316,7 @@ impl LiveState {
             let server = &mut self.servers[at];
             (server.seq, server.is_contiguous) = (server.seq.max(unread.seq), true);
             process(&mut self.committed, server.server, &unread);
-            if self.committed.locks_of_ended() >= most_ended {
+            if self.committed.state.locks_of_ended >= most_ended {
                 records.lists.iter_mut().for_each(|list| list.is_cut = true);
                 return;
             }
@@ -325,7 +325,7 @@ impl LiveState {
 
     /// With how many locks of ended connections a portion is large enough.
     fn most_ended(&self) -> u64 {
-        self.committed.locks_of_ended() + PORTION as u64
+        self.committed.state.locks_of_ended + PORTION as u64
     }
 
     /// The same for a single server, the usual case.
@@ -348,7 +348,7 @@ impl LiveState {
             (server.seq, server.is_contiguous) = (server.seq.max(next.seq), true);
             process(&mut self.committed, server.server, next);
             list.records.next();
-            if self.committed.locks_of_ended() >= most_ended {
+            if self.committed.state.locks_of_ended >= most_ended {
                 list.is_cut = true;
                 return;
             }
