@@ -514,7 +514,7 @@ mod tests {
 
     #[test]
     fn the_prefix_of_a_key_is_found_among_any_others() {
-        // All words of up to four letters, and each tenth choice of some of them as prefixes.
+        // All words of up to four letters, and some of them as prefixes, chosen in thousands of ways.
         let words: Vec<Vec<u8>> = (0..=4)
             .flat_map(|length| {
                 (0..1_u32 << length).map(move |bits| (0..length).map(|at| b'a' + (bits >> at & 1) as u8).collect())
