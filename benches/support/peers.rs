@@ -13,6 +13,10 @@ pub struct Peer {
     pub command: Vec<String>,
 }
 
+const KNOWN: [&str; 2] = ["valkey-server", "redis-server"];
+/// What one of them saved in the working directory, the other one would load, or not be able to.
+const WITHOUT_FILES: [&str; 4] = ["--save", "", "--appendonly", "no"];
+
 impl Peer {
     pub fn redouble(name: &str, settings: &[&str]) -> Self {
         let command = [redouble(), "--port", "{port}"].into_iter().chain(settings.iter().copied());
@@ -26,14 +30,18 @@ pub fn others() -> Outcome<Vec<Peer>> {
     for argument in std::env::args().skip(1).filter(|argument| !argument.starts_with("--")) {
         let (name, command) =
             argument.split_once('=').ok_or_else(|| format!("expected NAME=COMMAND, not {argument}"))?;
-        let command = command.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect();
+        let mut command: Vec<String> =
+            command.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect();
+        if KNOWN.contains(&name) && !command.iter().any(|word| word == "--save") {
+            command.extend(WITHOUT_FILES.map(str::to_owned));
+        }
         peers.push(Peer { name: name.to_owned(), command });
     }
-    for name in ["valkey-server", "redis-server"] {
+    for name in KNOWN {
         let known = peers.iter().any(|peer| peer.name == name);
         if !known && Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok() {
-            let command = [name, "--port", "{port}", "--save", "", "--appendonly", "no"];
-            peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).to_vec() });
+            let command = [name, "--port", "{port}"].into_iter().chain(WITHOUT_FILES);
+            peers.push(Peer { name: name.to_owned(), command: command.map(str::to_owned).collect() });
         } else if !known {
             println!("Without {name}: it is not on the PATH, and PEERS has no {name}=\"COMMAND --port {{port}}\".");
         }

@@ -31,7 +31,9 @@ impl View<'_> {
             && let Some(Reverse((_, at))) = shards.pop()
         {
             let locked = &self.locked[at];
-            let until = shards.peek().map_or(self.begun, |Reverse((next, _))| self.begun.min(*next + 1));
+            // Where all are deleted, they are sorted below.
+            let next = shards.peek().filter(|_| most < usize::MAX);
+            let until = next.map_or(self.begun, |Reverse((next, _))| self.begun.min(*next + 1));
             let mut deadlines = deadlines(locked);
             while left > 0
                 && let Some(row) = deadlines.pop_due(until)
