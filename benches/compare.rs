@@ -34,8 +34,6 @@ use peers::{Peer, can_pin, others, pin_this_process};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
-/// How often a server is started that ends at once.
-const STARTS: usize = 3;
 /// What the server that only answers +OK is called.
 const FLOOR: &str = "+OK alone";
 const VALUE: usize = 64;
@@ -426,20 +424,8 @@ struct Server {
 }
 
 impl Server {
-    /// Somebody else may take the free port before the server does. Then another one is tried.
-    fn start(peer: &Peer, processor: Option<usize>) -> Outcome<Self> {
-        let mut server = Self::start_once(peer, processor);
-        for _ in 1..STARTS {
-            if server.is_ok() {
-                break;
-            }
-            server = Self::start_once(peer, processor);
-        }
-        server
-    }
-
     #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-    fn start_once(peer: &Peer, processor: Option<usize>) -> Outcome<Self> {
+    fn start(peer: &Peer, processor: Option<usize>) -> Outcome<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let words: Vec<String> = peer.command.iter().map(|word| word.replace("{port}", &port.to_string())).collect();
         let started = Instant::now();

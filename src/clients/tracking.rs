@@ -380,15 +380,17 @@ impl Table {
         for (prefix, ids) in &self.prefixes {
             let from = changed.range::<[u8], _>((Bound::Included(&**prefix), Bound::Unbounded));
             let keys: Vec<_> = from.take_while(|(key, _)| key.starts_with(prefix)).collect();
-            let body_for = |told: &dyn Fn(Option<u64>) -> bool| {
-                let told: Vec<&[u8]> = keys.iter().filter(|(_, by)| told(**by)).map(|(key, _)| &***key).collect();
+            // Without the keys that a client has changed itself, if one is named.
+            let body_without = |own: Option<u64>| {
+                let others = keys.iter().filter(|(_, by)| own.is_none() || **by != own);
+                let told: Vec<&[u8]> = others.map(|(key, _)| &***key).collect();
                 (!told.is_empty()).then(|| Arc::new(array(&told)))
             };
-            let Some(whole) = body_for(&|_| true) else { continue };
+            let Some(whole) = body_without(None) else { continue };
             for id in ids {
                 let Some(Tracker { client, mode, .. }) = self.trackers.get(id) else { continue };
                 let body = match mode.no_loop && keys.iter().any(|(_, by)| **by == Some(*id)) {
-                    true => body_for(&|by| by != Some(*id)),
+                    true => body_without(Some(*id)),
                     false => Some(Arc::clone(&whole)),
                 };
                 messages.extend(body.map(|body| (Arc::clone(client), mode.redirect, body)));

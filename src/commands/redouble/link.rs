@@ -1,8 +1,7 @@
 //! REDOUBLE LINK: the links to the replicas of an instance.
 
 use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, in_time, nothing_more, number, text};
-use crate::base::clock::Clock;
-use crate::base::clock::Millis;
+use crate::base::clock::{Clock, Millis};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, LinkInfo, LinkOrder};

@@ -67,18 +67,7 @@ impl View<'_> {
                 let deadline = self.entry(at).deadline();
                 self.put(self.new_string(key, value, expiry.resolve(deadline)));
             }
-            Some(at) => {
-                let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
-                let received = self.received_text(value);
-                self.rewrite(at, |entry| {
-                    let deadline = expiry.resolve(entry.deadline());
-                    match received {
-                        Some(bytes) => entry.write_long_string(bytes, deadline),
-                        None => entry.write_string(value, deadline),
-                    }
-                    entry.note_write(wanted, usage);
-                });
-            }
+            Some(at) => self.overwrite(at, value, expiry),
             None => {
                 let deadline = match expiry {
                     Expiry::Never | Expiry::Keep => None,
@@ -106,16 +95,23 @@ impl View<'_> {
             return Ok(None);
         };
         let old = self.take_text(at).ok_or(CommandError::WRONG_TYPE)?;
+        self.overwrite(at, value, Expiry::Never);
+        Ok(Some(old))
+    }
+
+    /// Writes a whole string over one that is there.
+    #[inline]
+    fn overwrite(&mut self, at: Location, value: &[u8], expiry: Expiry) {
         let (wanted, usage) = (self.wanted(), Usage::at(self.begun()));
         let received = self.received_text(value);
         self.rewrite(at, |entry| {
+            let deadline = expiry.resolve(entry.deadline());
             match received {
-                Some(bytes) => entry.write_long_string(bytes, None),
-                None => entry.write_string(value, None),
+                Some(bytes) => entry.write_long_string(bytes, deadline),
+                None => entry.write_string(value, deadline),
             }
             entry.note_write(wanted, usage);
         });
-        Ok(Some(old))
     }
 
     /// The string of an entry that is about to be replaced; `None` for another type. A long one is moved out, because copying it
