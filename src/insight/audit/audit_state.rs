@@ -79,8 +79,6 @@ pub struct AuditState {
     last_lines: Vec<JournalRef>,
     /// The real time of the line before the last.
     previous_real: i64,
-    /// How many locks were looked at because connections ended: each end takes time for all that its client has met.
-    pub locks_of_ended: u64,
 }
 
 /// Leaves each id there once, in no certain order. Their keys are far away in memory: those that stand there twice are found by their
@@ -115,7 +113,6 @@ impl AuditState {
             timeline: None,
             last_lines: Vec::new(),
             previous_real: 0,
-            locks_of_ended: 0,
         }
     }
 

@@ -22,7 +22,6 @@ impl AuditState {
         self.processes.leave(key, line.real);
         let Some(state) = self.clients.get(&key) else { return };
         let (client, mut ids): (_, Vec<_>) = (state.client.clone(), state.locks_met().cloned().collect());
-        self.locks_of_ended += ids.len() as u64;
         self.note_all_refused(&ids, &client);
         let end = Arc::new(ConnectionEnd { source: Self::source_of(line, &client), client });
         drop_repeated(&mut ids);

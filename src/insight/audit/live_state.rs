@@ -293,13 +293,12 @@ impl LiveState {
     }
 
     /// Commits records until as many are left of each server as the limits allow, or until the next one was cut off.
-    /// Waits for a missing record, up to the higher limit. Connections that end may take the time of a portion before that.
+    /// Waits for a missing record, up to the higher limit.
     fn commit_records(&mut self, records: &mut MergedRecords<'_>, limits: &[BacklogLimits]) {
         if let ([list], [limits]) = (records.lists.as_mut_slice(), limits) {
             return self.commit_records_of_one(list, limits);
         }
         let before: Vec<u64> = records.lists.iter().map(|list| self.servers[list.at].seq).collect();
-        let most_ended = self.most_ended();
         loop {
             let lists = || records.lists.iter().zip(limits.iter().zip(&before));
             // A record belongs in front of some that are committed.
@@ -316,21 +315,11 @@ impl LiveState {
             let server = &mut self.servers[at];
             (server.seq, server.is_contiguous) = (server.seq.max(unread.seq), true);
             process(&mut self.committed, server.server, &unread);
-            if self.committed.state.locks_of_ended >= most_ended {
-                records.lists.iter_mut().for_each(|list| list.is_cut = true);
-                return;
-            }
         }
-    }
-
-    /// With how many locks of ended connections a portion is large enough.
-    fn most_ended(&self) -> u64 {
-        self.committed.state.locks_of_ended + PORTION as u64
     }
 
     /// The same for a single server, the usual case.
     fn commit_records_of_one(&mut self, list: &mut ServerRecords<'_>, limits: &BacklogLimits) {
-        let most_ended = self.most_ended();
         let server = &mut self.servers[list.at];
         let before = server.seq;
         while let Some(next) = list.records.as_slice().first() {
@@ -348,10 +337,6 @@ impl LiveState {
             (server.seq, server.is_contiguous) = (server.seq.max(next.seq), true);
             process(&mut self.committed, server.server, next);
             list.records.next();
-            if self.committed.state.locks_of_ended >= most_ended {
-                list.is_cut = true;
-                return;
-            }
         }
     }
 
