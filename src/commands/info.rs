@@ -304,8 +304,11 @@ fn replication(call: &Call<'_>, fields: &mut Fields) {
         () if fields.profile.has(Since::redis(8, 0, 0)) => ",io-thread=0",
         () => "",
     };
-    for (place, ReplicaState { address, port, acknowledged, lag, .. }) in stream.replicas.iter().enumerate() {
-        let state = format!("ip={address},port={port},state=online,offset={acknowledged},lag={lag}{more}");
+    for (place, ReplicaState { address, port, is_online, acknowledged, lag, .. }) in stream.replicas.iter().enumerate()
+    {
+        // A replica that waits for its snapshot has told nothing yet.
+        let (state, lag) = if *is_online { ("online", *lag) } else { ("wait_bgsave", 0) };
+        let state = format!("ip={address},port={port},state={state},offset={acknowledged},lag={lag}{more}");
         fields.add(&format!("slave{place}"), state);
     }
     fields.zeros_since(Since::valkey(8, 0, 0), &["replicas_waiting_psync"]);

@@ -68,7 +68,8 @@ fn role(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
             let replica = |ReplicaState { address, port, acknowledged, .. }: ReplicaState| {
                 Reply::strings([address, port.to_string(), acknowledged.to_string()])
             };
-            let replicas = stream.replicas.into_iter().map(replica).collect();
+            let online = stream.replicas.into_iter().filter(|replica| replica.is_online);
+            let replicas = online.map(replica).collect();
             vec![Reply::text("master"), Reply::Integer(stream.offset as i64), Reply::Array(replicas)]
         }
         // `connect`: about to try it again. A negative offset: there is no link.

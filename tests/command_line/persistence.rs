@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::process::ServerProcess;
-use crate::support::wire::{Frame, Wire};
+use crate::support::wire::{Frame, Wire, request};
 use crate::support::{CHECKED_PROFILE, wait_until};
 
 const DIGEST: [&str; 2] = ["--enable-debug-command", "yes"];
@@ -181,6 +181,32 @@ fn a_background_save_of_a_transaction_holds_all_of_it() {
     wire.ask_until("INFO persistence", |info| info.contains("rdb_saves:1"));
     drop(server);
     assert_eq!(Wire::connect(folder.server(&[]).address()).ask("DBSIZE").integer(), 2);
+}
+
+#[test]
+fn a_background_save_holds_what_was_there_when_it_began_whatever_changes_meanwhile() {
+    for changes in [
+        "FLUSHALL",
+        "SWAPDB 0 3|SET key:1 other|DEL list|APPEND key:2 more",
+        "RENAME list key:3|FLUSHDB|SELECT 3|RPUSH list a",
+    ] {
+        let folder = Folder::new("instant");
+        let server = folder.server(&[]);
+        let mut wire = wire(&server);
+        fill(&mut wire);
+        assert_eq!(wire.ask("DEBUG POPULATE 30000"), ok());
+        let expected = digest(&server);
+        // In one piece, so that the changes come while the file is being written.
+        let commands: Vec<u8> = (["BGSAVE"].into_iter().chain(changes.split('|')))
+            .flat_map(|command| request(&command.split(' ').collect::<Vec<_>>()))
+            .collect();
+        assert!(wire.send(&commands));
+        assert_eq!(wire.expect(), Frame::status("Background saving started"));
+        changes.split('|').for_each(|change| assert!(!wire.expect().is_error(), "{change}"));
+        wire.ask_until("INFO persistence", |info| info.contains("rdb_saves:1"));
+        drop(server);
+        assert_eq!(digest(&folder.server(&[])), expected, "{changes}");
+    }
 }
 
 #[test]

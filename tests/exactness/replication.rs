@@ -579,6 +579,73 @@ fn have_the_same_data(commands: usize, threads: &str) {
     assert_eq!(field(&mut client, "sync_full"), "2");
 }
 
+#[test]
+fn replicas_that_come_while_everything_changes_have_the_same_data() {
+    const PIPELINED: usize = 50;
+    let debug = ["--enable-debug-command", "yes"];
+    let server = ServerProcess::redouble(&[&["--compat", CHECKED_PROFILE, "--threads", "2"][..], &debug].concat());
+    let port = server.address().port().to_string();
+    let mut client = Wire::connect(server.address());
+    let follow = [&["--save", "", "--replicaof", "127.0.0.1", &port][..], &debug].concat();
+    let mut random = Dice::new(21);
+    let mut replicas = Vec::new();
+    for _ in 0..4 {
+        // So much that its snapshot is not there at once.
+        let many: Vec<String> = (0..40_000).flat_map(|key| [format!("key:{key}"), key.to_string()]).collect();
+        assert_eq!(client.call(&[&["MSET".to_owned()][..], &many].concat()), ok());
+        replicas.push(ServerProcess::redis(&follow));
+        for _ in 0..100 {
+            let batch: Vec<u8> = (0..PIPELINED).flat_map(|_| random_command(&mut random)).collect();
+            assert!(client.send(&batch));
+            (0..PIPELINED).for_each(|_| drop(client.expect()));
+        }
+        assert_eq!(client.ask("SELECT 0"), ok());
+    }
+    for replica in &replicas {
+        until(&mut Wire::connect(replica.address()), "master_link_status", "up");
+    }
+    assert_eq!(client.ask("WAIT 4 0"), Frame::Integer(4));
+    for replica in &replicas {
+        let mut replica = Wire::connect(replica.address());
+        wait_until("the same data", || client.ask("DEBUG DIGEST") == replica.ask("DEBUG DIGEST"));
+    }
+    assert_eq!(field(&mut client, "sync_full"), "4");
+}
+
+#[test]
+fn replicas_that_come_at_once_are_sent_the_same_snapshot_and_then_the_same_stream() {
+    let server = ServerProcess::redouble(&["--compat", CHECKED_PROFILE, "--enable-debug-command", "yes"]);
+    let address = server.address();
+    let mut client = Wire::connect(address);
+    assert_eq!(client.ask("DEBUG POPULATE 100000"), ok());
+    let mut wires: Vec<Wire> = (0..5).map(|_| Wire::connect(address)).collect();
+    // The last one wants the snapshot alone.
+    assert_eq!(wires[4].ask("REPLCONF rdb-only 1"), ok());
+    for wire in &mut wires {
+        assert!(wire.send(&request(&["PSYNC", "?", "-1"])));
+    }
+    assert_eq!(client.ask("SET last 1"), ok());
+    let mut replicas: Vec<Replica> =
+        wires.into_iter().map(|wire| Replica { wire, history: String::new(), offset: 0 }).collect();
+    let only = replicas.pop().expect("the last");
+    for replica in &mut replicas {
+        assert!(replica.line().starts_with("+FULLRESYNC"));
+        let length = replica.line().strip_prefix('$').expect("the length of a snapshot").parse().expect("a number");
+        let snapshot = replica.wire.read_bytes(length);
+        let has_change = snapshot.windows(4).any(|bytes| bytes == b"last");
+        replica.acknowledge();
+        if !has_change {
+            assert_eq!(replica.up_to("SET last 1"), ["SELECT 0", "SET last 1"]);
+        }
+    }
+    drop(only);
+    assert_eq!(client.ask("SET more 1"), ok());
+    for replica in &mut replicas {
+        assert_eq!(replica.up_to("SET more 1").last().map(String::as_str), Some("SET more 1"));
+    }
+    assert_eq!(client.ask("PING"), Frame::status("PONG"));
+}
+
 /// A request with one of the commands that write, on one of a few keys. Many fail, because the key holds another type.
 fn random_command(random: &mut Dice) -> Vec<u8> {
     const COMMANDS: &str = "SET K V|SET K V PX T|SET K V GET|SETNX K V|PSETEX K T V|GETSET K V|GETDEL K|GETEX K PX T|APPEND K V|\

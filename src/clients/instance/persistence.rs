@@ -12,6 +12,7 @@ use crate::base::files::{self, Creation};
 use crate::base::profile::Family;
 use crate::base::sync::MutexExt;
 use crate::data::keyspace::Busy;
+use crate::data::seed::{Capture, Form};
 use crate::powers::Hook;
 
 /// Redis tries a failed background save again after this time.
@@ -132,8 +133,8 @@ impl Instance {
     pub fn save_snapshot(&self) -> Result<(), CommandError> {
         self.check_persists()?;
         let began = self.begin_save();
-        let (name, changes, snapshot) = self.take_snapshot()?;
-        self.write_snapshot(&name, &snapshot, changes, began)
+        let (name, changes, capture) = self.begin_snapshot()?;
+        self.write_snapshot(&name, &capture.finish(), changes, began)
     }
 
     /// Whether the data of this world is kept in a file.
@@ -175,7 +176,7 @@ impl Instance {
         }
     }
 
-    /// BGSAVE: takes a snapshot now, and lets a thread write it. `later` is for a transaction, which has locked the data:
+    /// BGSAVE: the data is written as it is now, by a thread, while clients go on. `later` is for a transaction, which has locked the data:
     /// the periodic work takes the snapshot.
     pub fn save_in_background(&self, later: bool) -> Result<(), CommandError> {
         self.check_persists()?;
@@ -307,17 +308,17 @@ impl Instance {
         now
     }
 
-    /// The name of the file, the changes of all time, and the bytes.
-    fn take_snapshot(&self) -> Result<(PathBuf, u64, Vec<u8>), CommandError> {
+    /// The name of the file, the changes of all time, and what is to be written.
+    fn begin_snapshot(&self) -> Result<(PathBuf, u64, Capture), CommandError> {
         let name = self.snapshot_name();
         let changes = self.stats.all().changes;
-        let snapshot = self.snapshot().map_err(|Busy| self.scripts.busy_error())?;
-        Ok((name, changes, snapshot))
+        let capture = self.capture(Form::File).map_err(|Busy| self.scripts.busy_error())?;
+        Ok((name, changes, capture))
     }
 
     fn begin_background_save(&self) -> Result<(), CommandError> {
         let began = self.begin_save();
-        let (name, changes, snapshot) = self.take_snapshot()?;
+        let (name, changes, capture) = self.begin_snapshot()?;
         let folder = self.config.path("dir").unwrap_or_default();
         let (persistence, log, clock) = (Arc::clone(&self.persistence), Arc::clone(&self.log), Arc::clone(&self.clock));
         let number = *persistence.writing.lock_ignoring_poison();
@@ -325,6 +326,7 @@ impl Instance {
         let alarm = self.clock.rung_alarm();
         self.persistence.in_background.store(true, Ordering::Release);
         let write = move || {
+            let snapshot = capture.finish();
             let writing = persistence.writing.lock_ignoring_poison();
             if *writing != number {
                 return;

@@ -7,7 +7,7 @@ use crate::base::error::{CommandError, plain};
 use crate::base::sync::MutexExt;
 use crate::data::keyspace::{Entry, View};
 use crate::data::rdb::{Key, SnapshotItem, SnapshotReader, suits};
-use crate::data::seed;
+use crate::data::seed::{Capture, Form};
 use crate::script::{Interpreters, RestorePolicy};
 
 /// What is reloaded, and what becomes of the data that are there.
@@ -52,7 +52,8 @@ impl Instance {
         if options.save {
             let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
             let sources = libraries.map(|library| library.source.as_slice());
-            self.keep_snapshot(seed::snapshot(view, sources, &self.profile, true))?;
+            let capture = Capture::begin(view, sources, &self.profile, Form::OwnFile);
+            self.keep_snapshot(capture.finish_in(view))?;
         }
         let snapshot = self.kept_snapshot()?;
         self.load_snapshot(view, interpreters, &snapshot, options)

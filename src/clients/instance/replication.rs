@@ -7,6 +7,7 @@ mod follower;
 mod handover;
 mod links;
 mod rewind;
+mod sync;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,14 +19,15 @@ use crate::base::clock::Millis;
 use crate::base::profile::Profile;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::LinkState;
-use crate::clients::session::{Client, Peer, ReplicaIntroduction, SnapshotContent};
+use crate::clients::session::{Client, Peer, ReplicaIntroduction};
 use crate::data::keyspace::{Busy, REPLICATED, Replicated, View};
-use crate::data::seed;
+use crate::data::seed::{Capture, Form};
 use crate::powers::Hook;
 use crate::protocol::{Reply, Words, write_request};
 use follower::{Follower, Inbox};
 use handover::PendingHandover;
 use links::{Links, Pending};
+use sync::Syncs;
 
 pub use follower::{Due, MasterLink, Synced};
 pub use handover::Handover;
@@ -43,7 +45,8 @@ const MOST_ENCODED: usize = 64 * 1024;
 
 #[derive(Default)]
 pub(super) struct Replication {
-    stream: Mutex<Stream>,
+    /// A thread that writes a snapshot has it, too.
+    stream: Arc<Mutex<Stream>>,
     /// The number of bytes since the beginning of all, as it is in the stream.
     offset: AtomicU64,
     /// How many clients wait for replicas, or have not noticed yet that they wait no more.
@@ -72,6 +75,7 @@ struct Stream {
     pinged_at: Millis,
     awaiting: Vec<Awaiting>,
     links: Links,
+    syncs: Syncs,
     /// Those who wait until links hold changes.
     watchers: Vec<Waker>,
 }
@@ -85,6 +89,8 @@ struct Replica {
     /// How much it has in its append-only file.
     fsynced: u64,
     acknowledged_at: Millis,
+    /// The snapshot that it waits for: what is sent meanwhile is kept for it.
+    syncing: Option<u64>,
     /// What its link holds.
     pending: Pending,
 }
@@ -130,6 +136,8 @@ pub struct ReplicaState {
     pub port: u16,
     /// It is an instance of this process.
     pub is_in_process: bool,
+    /// It has its snapshot, or needed none.
+    pub is_online: bool,
     pub acknowledged: u64,
     /// Since when it has acknowledged nothing, in seconds.
     pub lag: Millis,
@@ -199,9 +207,12 @@ impl Stream {
     }
 
     fn count(&self, offset: u64, kind: Acknowledgement) -> usize {
-        let has = |replica: &&Replica| match kind {
-            Acknowledgement::Received => replica.acknowledged >= offset,
-            Acknowledgement::Fsynced => replica.fsynced >= offset,
+        let has = |replica: &&Replica| {
+            let place = match kind {
+                Acknowledgement::Received => replica.acknowledged,
+                Acknowledgement::Fsynced => replica.fsynced,
+            };
+            replica.syncing.is_none() && place >= offset
         };
         self.replicas.iter().filter(has).count()
     }
@@ -213,7 +224,7 @@ impl Stream {
         about: ReplicaIntroduction,
         inbox: Option<&Arc<Inbox>>,
         now: Millis,
-        first: [&[u8]; 2],
+        first: &[&[u8]],
     ) {
         client.seen().replica.store(true, Ordering::Relaxed);
         if self.replicas.is_empty() {
@@ -226,9 +237,10 @@ impl Stream {
             acknowledged: 0,
             fsynced: 0,
             acknowledged_at: now,
+            syncing: None,
             pending: Pending::default(),
         };
-        for bytes in first.into_iter().filter(|bytes| !bytes.is_empty()) {
+        for bytes in first.iter().filter(|bytes| !bytes.is_empty()) {
             replica.deliver(bytes, false, &self.links, || now);
         }
         self.replicas.push(replica);
@@ -249,6 +261,15 @@ impl Replica {
                 let due = now().saturating_add(lag);
                 self.waiting() + self.pending.push(bytes, is_change, Some(due))
             }
+        }
+    }
+
+    /// As [`deliver`](Self::deliver), for something long that is no change.
+    fn deliver_owned(&mut self, bytes: Vec<u8>, links: &Links, now: Millis) {
+        if links.are_untouched() {
+            self.client.send_owned(bytes);
+        } else {
+            self.deliver(&bytes, false, links, || now);
         }
     }
 
@@ -333,9 +354,13 @@ impl Instance {
         self.replication.offset.store(stream.offset, Ordering::Release);
         let notice = self.config.live().replica_output.notice();
         let mut slow = Vec::new();
-        let Stream { replicas, links, watchers, .. } = stream;
+        let Stream { replicas, links, watchers, syncs, .. } = stream;
+        syncs.keep(bytes, is_change);
         for replica in replicas {
-            let waiting = replica.deliver(bytes, is_change, links, || self.clock.millis());
+            let waiting = match replica.syncing {
+                Some(number) => replica.waiting() + syncs.bytes_since(number),
+                None => replica.deliver(bytes, is_change, links, || self.clock.millis()),
+            };
             if waiting > notice {
                 slow.push((Arc::clone(&replica.client), waiting));
             }
@@ -380,7 +405,7 @@ impl Instance {
         if let Some((id, first)) = request.history {
             if self.missing_since(id, first, |stream, id, missing| {
                 let head = if about.knows_ids { format!("+CONTINUE {id}\r\n") } else { "+CONTINUE\r\n".to_owned() };
-                stream.add(client, about.clone(), None, self.clock.millis(), [head.as_bytes(), missing]);
+                stream.add(client, about.clone(), None, self.clock.millis(), &[head.as_bytes(), missing]);
             }) {
                 self.stats.partial_syncs.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
@@ -389,34 +414,7 @@ impl Instance {
                 self.stats.refused_partial_syncs.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
-        self.with_everything(|view, libraries| {
-            let mut stream = self.stream();
-            if !about.snapshot_only {
-                self.begin_stream(&mut stream);
-            }
-            let snapshot = match about.content {
-                SnapshotContent::Everything => seed::snapshot(view, libraries, &self.profile, false),
-                SnapshotContent::Functions => seed::libraries(libraries, &self.profile),
-                SnapshotContent::Nothing => seed::libraries(std::iter::empty(), &self.profile),
-            };
-            let mut head = String::new();
-            if request.history.is_some() {
-                head = format!("+FULLRESYNC {} {}\r\n", self.identity.replication_id().current, stream.offset);
-            }
-            head.push_str(&format!("${}\r\n", snapshot.len()));
-            // It is counted as output only once the replica has acknowledged it.
-            client.seen().snapshot.store(head.len() + snapshot.len(), Ordering::Relaxed);
-            if about.snapshot_only {
-                client.send(head.as_bytes());
-                client.send(&snapshot);
-            } else {
-                stream.selected = None;
-                stream.add(client, about, None, self.clock.millis(), [head.as_bytes(), &snapshot]);
-            }
-            Vec::new()
-        })?;
-        Ok(())
+        self.sync_replica(client, about, request)
     }
 
     /// Like [`attach_replica`](Self::attach_replica), for an instance of this process.
@@ -431,7 +429,7 @@ impl Instance {
         if let Some((id, first)) = request.history {
             if self.missing_since(id, first, |stream, id, missing| {
                 id.clone_into(&mut history);
-                stream.add(client, about.clone(), Some(inbox), self.clock.millis(), [&[], missing]);
+                stream.add(client, about.clone(), Some(inbox), self.clock.millis(), &[missing]);
             }) {
                 self.stats.partial_syncs.fetch_add(1, Ordering::Relaxed);
                 return Ok(Synced::Rest { history });
@@ -448,8 +446,8 @@ impl Instance {
             }
             self.identity.replication_id().current.clone_into(&mut history);
             (offset, selected) = (stream.offset, stream.database);
-            stream.add(client, about, Some(inbox), self.clock.millis(), [&[], &[]]);
-            seed::copy(view, libraries, &self.profile)
+            stream.add(client, about, Some(inbox), self.clock.millis(), &[]);
+            Capture::begin(view, libraries, &self.profile, Form::Internal).finish_in(view)
         })?;
         Ok(Synced::Everything { history, offset, selected, snapshot })
     }
@@ -529,7 +527,8 @@ impl Instance {
     pub fn close_replicas(&self) {
         let mut stream = self.stream();
         stream.selected = None;
-        let replicas: Vec<Arc<Client>> = stream.replicas.iter().map(|replica| Arc::clone(&replica.client)).collect();
+        let mut replicas = stream.syncs.forget();
+        replicas.extend(stream.replicas.iter().map(|replica| Arc::clone(&replica.client)));
         drop(stream);
         replicas.iter().for_each(|client| self.kill(client));
     }
@@ -615,7 +614,7 @@ impl Instance {
     pub fn good_replicas(&self) -> usize {
         let most = self.config.number::<Millis>("min-replicas-max-lag");
         let now = self.clock.millis();
-        self.stream().replicas.iter().filter(|replica| replica.lag(now) <= most).count()
+        self.stream().replicas.iter().filter(|replica| replica.syncing.is_none() && replica.lag(now) <= most).count()
     }
 
     /// Whether writes are refused because too few replicas are there (`min-replicas-to-write`).
@@ -653,7 +652,7 @@ impl Instance {
         }
         Self::send_what_is_due(&mut stream, now);
         let longest = seconds("repl-timeout");
-        let silent = |replica: &&Replica| replica.lag(now) > longest;
+        let silent = |replica: &&Replica| replica.syncing.is_none() && replica.lag(now) > longest;
         let silent: Vec<Arc<Client>> =
             stream.replicas.iter().filter(silent).map(|replica| Arc::clone(&replica.client)).collect();
         if !self.is_replica() && now - stream.pinged_at >= seconds("repl-ping-replica-period").saturating_mul(1000) {
@@ -676,6 +675,7 @@ impl Instance {
             address: replica.address(),
             port: replica.about.port,
             is_in_process: replica.inbox.is_some(),
+            is_online: replica.syncing.is_none(),
             acknowledged: replica.acknowledged,
             lag: replica.lag(now),
         });

@@ -9,7 +9,7 @@ use super::Instance;
 use crate::base::error::{CommandError, plain};
 use crate::base::files::{self, Creation};
 use crate::data::keyspace::{Busy, Scope, View};
-use crate::data::seed;
+use crate::data::seed::{Capture, Form};
 
 /// How many files clients may create in a server's life, in all its spaces and instances. `base/files.rs` tells it.
 const MOST_CREATED: u32 = 1000;
@@ -53,38 +53,35 @@ impl Instance {
 
     /// Writes all data, at one instant, to a file that a server can load.
     pub fn save(&self, path: &Path, named_by: NamedBy) -> Result<(), CommandError> {
-        let content = self.content(path).map_err(|Busy| self.scripts.busy_error())?;
-        self.write_file(path, &content, named_by).map_err(|error| {
+        let capture = self.capture(Form::of(path)).map_err(|Busy| self.scripts.busy_error())?;
+        self.write_file(path, &capture.finish(), named_by).map_err(|error| {
             let target = self.config.path("dir").map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
             let (target, reason) = (target.display(), plain(&error));
             CommandError::new(format!("ERR the file '{target}' cannot be written: {reason}"))
         })
     }
 
-    fn content(&self, path: &Path) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| seed::save(view, libraries, &self.profile, path))
+    /// Begins to write all data and functions as they are at this instant.
+    pub(super) fn capture(&self, form: Form) -> Result<Capture, Busy> {
+        self.with_everything(|view, libraries| Capture::begin(view, libraries, &self.profile, form))
     }
 
-    /// All data and functions, at one instant, as a snapshot.
-    pub(super) fn snapshot(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| seed::snapshot(view, libraries, &self.profile, false))
-    }
-
-    /// The same, for an instance of this process.
+    /// All data and functions at one instant, for an instance of this process.
     pub(super) fn copy(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| seed::copy(view, libraries, &self.profile))
+        self.with_everything(|view, libraries| {
+            Capture::begin(view, libraries, &self.profile, Form::Internal).finish_in(view)
+        })
     }
 
-    pub(super) fn with_everything(
+    pub(super) fn with_everything<T>(
         &self,
-        write: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> Vec<u8>,
-    ) -> Result<Vec<u8>, Busy> {
+        look: impl FnOnce(&mut View<'_>, &mut dyn Iterator<Item = &[u8]>) -> T,
+    ) -> Result<T, Busy> {
         let interpreters = self.keyspace.lock_with_backoff(|| self.scripts.try_lock())?;
         let mut view = self.keyspace.lock(Scope::Everything, 0, &self.clock)?;
         let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
-        let content = write(&mut view, &mut libraries.map(|library| library.source.as_slice()));
-        // Looking at an expired key deletes it, which is reported as usual.
+        let found = look(&mut view, &mut libraries.map(|library| library.source.as_slice()));
         self.stats.add(self.finish_view(view, None));
-        Ok(content)
+        Ok(found)
     }
 }

@@ -597,6 +597,15 @@ impl Client {
         self.send_by(bytes, |outbox| outbox.push(bytes))
     }
 
+    /// As [`send`](Self::send), for a long message that need not be copied.
+    pub fn send_owned(&self, bytes: Vec<u8>) -> usize {
+        if self.signals.load(Ordering::Acquire) & Signal::Served as u32 != 0 {
+            return self.send(&bytes);
+        }
+        let mut bytes = Some(bytes);
+        self.send_by(&[], |outbox| outbox.push_owned(bytes.take().unwrap_or_default()))
+    }
+
     /// As [`send`](Self::send), for a long message that others are sent, too.
     pub fn send_shared(&self, message: &Arc<[u8]>) -> usize {
         self.send_by(message, |outbox| outbox.push_shared(message))

@@ -9,7 +9,7 @@ const KEPT: usize = 32 << 10;
 #[derive(Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
-    /// A message that other clients are sent, too. There is nothing else then.
+    /// A message that other clients are sent, too, in front of everything else.
     shared: Option<Arc<[u8]>>,
 }
 
@@ -23,10 +23,12 @@ impl Outbox {
     }
 
     pub fn push(&mut self, message: &[u8]) {
-        if let Some(before) = self.shared.take() {
-            self.bytes.extend_from_slice(&before);
-        }
         self.bytes.extend_from_slice(message);
+    }
+
+    /// Adds a message that is copied only if there is something in front of it.
+    pub fn push_owned(&mut self, message: Vec<u8>) {
+        if self.bytes.is_empty() { self.bytes = message } else { self.push(&message) }
     }
 
     /// Adds a message without copying it, if it is the first one: whoever sends it to many clients is done soon, and each of
@@ -39,7 +41,8 @@ impl Outbox {
     pub fn take(&mut self, out: &mut Vec<u8>) {
         if let Some(message) = self.shared.take() {
             out.extend_from_slice(&message);
-        } else if out.is_empty() && self.bytes.len() > KEPT {
+        }
+        if out.is_empty() && self.bytes.len() > KEPT {
             std::mem::swap(out, &mut self.bytes);
         } else {
             out.extend_from_slice(&self.bytes);
@@ -70,8 +73,9 @@ mod tests {
         assert_eq!(Arc::strong_count(&message), 2);
         other.push(b" own");
         other.push_shared(&message);
+        other.push_owned(b" mine".to_vec());
+        assert_eq!(taken(&mut other), "<shared ownshared mine");
         assert_eq!(Arc::strong_count(&message), 1);
-        assert_eq!(taken(&mut other), "<shared ownshared");
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Keyspace {
         let samples = self.settings.eviction.samples.load(Ordering::Relaxed);
         let policy = pool.policy;
         let mut any = false;
-        for (db, database) in (0..).zip(&self.databases) {
+        for (db, database) in (0..).zip(&*self.databases) {
             if let Some(database) = database.get() {
                 let score = |entry: &Entry| self.score(entry, policy, now);
                 let add = |entry: &Entry| pool.add(score(entry), db, entry.key());

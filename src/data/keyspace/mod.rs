@@ -20,6 +20,7 @@ mod lists;
 mod member;
 mod memory_sum;
 mod notifications;
+mod point_in_time;
 mod rank_tree;
 mod rdb_content;
 mod set;
@@ -39,7 +40,7 @@ mod waiters;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Millis};
@@ -63,6 +64,7 @@ pub use notifications::{
     COUNTS_USES, EXPIRY_PAUSED, EventClass, IMPORT_MODE, KEY_CHANGES, KEYEVENT_CHANNEL, KEYSPACE_CHANNEL, Notification,
     OWN_INTEGERS, REPLICATED, SUMS_MEMORY,
 };
+pub use point_in_time::{EntryWriter, Part, PointInTime};
 pub use set::{Set, SetLimits};
 pub use settings::Settings;
 pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
@@ -108,9 +110,12 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     }
 }
 
+/// The databases of a server, each from its first use on. A copy of all data outlives the view that began it.
+type Databases = Arc<[OnceLock<Box<Database>>]>;
+
 /// All databases of one server.
 pub struct Keyspace {
-    databases: Box<[OnceLock<Box<Database>>]>,
+    databases: Databases,
     /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
     /// Held to create a database. A view of everything holds it for its life, so that none is created meanwhile. No
@@ -294,7 +299,7 @@ impl Keyspace {
             u64::try_from(sum).unwrap_or(0)
         };
         (0..)
-            .zip(&self.databases)
+            .zip(&*self.databases)
             .filter_map(|(db, database)| {
                 let shard_meta = &database.get()?.shard_meta;
                 let keys = count(shard_meta, |meta| &meta.keys);
@@ -363,7 +368,7 @@ impl Keyspace {
     /// `None` also while a slow script holds the keys.
     pub fn next_expiry(&self, now: Millis) -> Option<(Millis, Vec<u8>)> {
         let mut first: Option<(Millis, Vec<u8>)> = None;
-        for (db, database) in (0..).zip(&self.databases).filter_map(|(db, lock)| Some((db, lock.get()?))) {
+        for (db, database) in (0..).zip(&*self.databases).filter_map(|(db, lock)| Some((db, lock.get()?))) {
             for (index, meta) in database.shard_meta.iter().enumerate().filter(|(_, meta)| meta.has_deadlines()) {
                 let is_next = |deadline| deadline >= now && first.as_ref().is_none_or(|(least, _)| deadline < *least);
                 let mut rows: Vec<_> = meta.deadlines().iter_from(0).filter(|row| is_next(row.deadline)).collect();

@@ -10,8 +10,10 @@ use foldhash::fast::FixedState;
 
 use super::deadlines::Row;
 use super::entry::Entry;
+use super::point_in_time::{Copies, Plan, Progress};
 pub use super::table::Slot;
 use super::table::Table;
+use super::usage::Usage;
 
 /// The number of shards of a database, as a power of two. Fixed, so that nothing (the order of KEYS, a SCAN cursor,
 /// which keys share a lock) depends on the machine.
@@ -54,7 +56,31 @@ pub fn scan_position(hash: u64) -> u64 {
 
 /// One database's keys, in shards.
 pub struct Store {
-    shards: Box<[Mutex<Table>]>,
+    shards: Box<[Mutex<Content>]>,
+}
+
+/// The content of a shard.
+#[derive(Default)]
+struct Content {
+    table: Table,
+    /// The copies of a point in time that are being made of it.
+    copies: Option<Box<Copies>>,
+}
+
+impl Content {
+    /// An entry is about to be changed or removed: those that copy the shard get it as it is.
+    #[cold]
+    fn keep(&mut self, slot: Slot) {
+        if let Some(entry) = self.table.get(slot) {
+            self.copies.take_if(|copies| !copies.keep(entry));
+        }
+    }
+
+    /// A key is about to come into being, which is not to be copied.
+    #[cold]
+    fn pass_over(&mut self, key: &[u8]) {
+        self.copies.take_if(|copies| !copies.pass_over(key));
+    }
 }
 
 impl Store {
@@ -62,12 +88,17 @@ impl Store {
         Self { shards: (0..shards).map(|_| Mutex::default()).collect() }
     }
 
+    /// The number of shards.
+    pub fn len(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Locks a shard, unless another view holds it.
     #[inline]
     pub fn try_lock(&self, index: usize) -> Option<Shard<'_>> {
         match self.shards[index].try_lock() {
-            Ok(table) => Some(Shard { table }),
-            Err(TryLockError::Poisoned(poisoned)) => Some(Shard { table: poisoned.into_inner() }),
+            Ok(content) => Some(Shard { content }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Shard { content: poisoned.into_inner() }),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -89,12 +120,12 @@ impl Store {
             let mut locked: ArrayVec<_, AHEAD> = ArrayVec::new();
             for &hash in hashes {
                 if let Some(shard) = self.try_lock(shard_of(hash, shift)) {
-                    shard.table.home_addresses(hash).into_iter().for_each(fetch);
+                    shard.content.table.home_addresses(hash).into_iter().for_each(fetch);
                     locked.push((hash, shard));
                 }
             }
             for (hash, shard) in &locked {
-                shard.table.find(*hash, |entry| {
+                shard.content.table.find(*hash, |entry| {
                     let start = entry.address();
                     fetch(start);
                     fetch(start.wrapping_add(64));
@@ -119,43 +150,72 @@ pub(super) fn fetch(address: *const u8) {
 
 /// A locked shard.
 pub struct Shard<'k> {
-    table: MutexGuard<'k, Table>,
+    content: MutexGuard<'k, Content>,
 }
 
 /// All entries of a shard, moved out.
-pub struct Contents(#[expect(dead_code, reason = "kept only to be dropped after the locks are")] Table);
+#[derive(Default)]
+pub struct Contents(Table);
+
+impl Contents {
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter()
+    }
+}
 
 impl Shard<'_> {
     #[inline]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Slot> {
         // Most likely the entry is in the first group, whose lines are fetched at once.
-        self.table.home_addresses(hash).into_iter().for_each(fetch);
-        self.table.find(hash, |entry| entry.is_of(key))
+        self.content.table.home_addresses(hash).into_iter().for_each(fetch);
+        self.content.table.find(hash, |entry| entry.is_of(key))
     }
 
     #[inline]
     pub fn entry(&self, slot: Slot) -> &Entry {
-        match self.table.get(slot) {
+        match self.content.table.get(slot) {
             Some(entry) => entry,
             None => unreachable!("{STALE}"),
         }
     }
 
+    /// An entry that is about to be changed.
     #[inline]
     pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
-        match self.table.get_mut(slot) {
+        if self.content.copies.is_some() {
+            self.content.keep(slot);
+        }
+        match self.content.table.get_mut(slot) {
             Some(entry) => entry,
+            None => unreachable!("{STALE}"),
+        }
+    }
+
+    /// Notes how much an entry is used, which is no change of it.
+    #[inline]
+    pub fn set_usage(&mut self, slot: Slot, usage: Usage) -> &Entry {
+        match self.content.table.get_mut(slot) {
+            Some(entry) => {
+                entry.set_usage(usage);
+                entry
+            }
             None => unreachable!("{STALE}"),
         }
     }
 
     #[inline]
     pub fn insert(&mut self, hash: u64, entry: Entry) {
-        self.table.insert(hash, entry);
+        if self.content.copies.is_some() {
+            self.content.pass_over(entry.key());
+        }
+        self.content.table.insert(hash, entry);
     }
 
     pub fn remove(&mut self, slot: Slot) -> Entry {
-        match self.table.remove(slot) {
+        if self.content.copies.is_some() {
+            self.content.keep(slot);
+        }
+        match self.content.table.remove(slot) {
             Some(entry) => entry,
             None => unreachable!("{STALE}"),
         }
@@ -163,44 +223,60 @@ impl Shard<'_> {
 
     /// Finds an entry by its hash and a predicate.
     pub fn find_by(&self, hash: u64, is_it: impl FnMut(&Entry) -> bool) -> Option<Slot> {
-        self.table.find(hash, is_it)
+        self.content.table.find(hash, is_it)
     }
 
     /// The entries that a row is about: none if it is stale, and more than one if their hashes are similar.
     pub fn find_expiring(&self, row: Row) -> impl Iterator<Item = &Entry> {
         let is_meant = |entry: &Entry| entry.due().first() == Some(row.deadline);
-        self.table.find_all(row.hash, is_meant).into_iter().map(|slot| self.entry(slot))
+        self.content.table.find_all(row.hash, is_meant).into_iter().map(|slot| self.entry(slot))
     }
 
     /// A full slot; the search begins at one that `seed` selects.
     pub fn any_slot(&self, seed: u64) -> Option<Slot> {
-        self.table.slots_from(seed).next()
+        self.content.table.slots_from(seed).next()
     }
 
     /// All entries, from a slot on that `seed` selects.
     pub fn iter_from(&self, seed: u64) -> impl Iterator<Item = &Entry> {
-        self.table.slots_from(seed).map(|slot| self.entry(slot))
+        self.content.table.slots_from(seed).map(|slot| self.entry(slot))
     }
 
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.content.table.len()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.table.iter()
+        self.content.table.iter()
     }
 
     pub fn take(&mut self) -> Contents {
-        Contents(std::mem::take(&mut *self.table))
+        let Content { table, copies } = std::mem::take(&mut *self.content);
+        match copies {
+            None => Contents(table),
+            Some(copies) => copies.hand_over(Contents(table)),
+        }
+    }
+
+    /// Begins one more copy.
+    pub fn add_copy(&mut self, progress: Progress) {
+        self.content.copies.get_or_insert_default().add(progress);
+    }
+
+    /// How far a copy is, which goes on without the shard.
+    pub fn take_copy(&mut self, of: &Plan) -> Option<Progress> {
+        let found = self.content.copies.as_mut()?.take(of);
+        self.content.copies.take_if(|copies| copies.is_empty());
+        found
     }
 
     /// Gives back the room of entries that were removed.
     pub fn shrink(&mut self) {
-        self.table.shrink();
+        self.content.table.shrink();
     }
 
     pub fn swap(&mut self, other: &mut Shard<'_>) {
-        std::mem::swap(&mut *self.table, &mut *other.table);
+        std::mem::swap(&mut *self.content, &mut *other.content);
     }
 }
 

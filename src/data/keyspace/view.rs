@@ -1,9 +1,10 @@
 //! A locked view: the only way to read and change data.
 //!
 //! This file has the struct and its general queries. The modules have the operations: `locking`, `lookup`, `change`,
-//! `databases`, `expiry`, `scan`, `effects` (what it leaves for others), `replication` (what replicas get), and `recovery` (after a panic).
+//! `databases`, `copying`, `expiry`, `scan`, `effects` (what it leaves for others), `replication` (what replicas get), and `recovery` (after a panic).
 
 mod change;
+mod copying;
 mod databases;
 mod effects;
 mod evict;
@@ -28,6 +29,7 @@ use super::{Keyspace, Settings};
 use crate::base::clock::{Millis, Reading};
 use effects::Effects;
 
+pub(super) use expiry::is_expired;
 pub use recovery::Recovery;
 pub use replication::{Replicated, ReplicatedRun};
 pub use scan::ScanFilter;

@@ -28,7 +28,7 @@ use write::{write_length, write_string};
 pub use hash::Field;
 pub use libraries::{LibraryError, dump_libraries, load_libraries};
 pub use list::Node;
-pub use snapshot::{Key, SnapshotError, SnapshotItem, SnapshotReader, SnapshotWriter, is_snapshot, suits};
+pub use snapshot::{Key, KeyWriter, SnapshotError, SnapshotItem, SnapshotReader, SnapshotWriter, is_snapshot, suits};
 pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 const CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);

@@ -196,9 +196,14 @@ fn has_times(content: &Content<'_>) -> bool {
 /// Writes a snapshot.
 pub struct SnapshotWriter {
     out: Vec<u8>,
-    value: Vec<u8>,
+    keys: KeyWriter,
+}
+
+/// Writes keys as they stand in a snapshot.
+#[derive(Clone, Copy)]
+pub struct KeyWriter {
     profile: Profile,
-    /// It does not leave the process: keys and values that are strings are left as they are, and it has no checksum.
+    /// The snapshot does not leave the process: keys and values that are strings are left as they are, and it has no checksum.
     is_internal: bool,
 }
 
@@ -212,7 +217,7 @@ impl SnapshotWriter {
             VALKEY_FORMAT => format!("VALKEY{VALKEY_FORMAT:03}"),
             format => format!("REDIS{format:04}"),
         };
-        let mut writer = Self { out: out.into_bytes(), value: Vec::new(), profile, is_internal: false };
+        let mut writer = Self { out: out.into_bytes(), keys: KeyWriter { profile, is_internal: false } };
         writer.note("redis-ver", &profile.redis_version().to_string());
         writer.note("redis-bits", &usize::BITS.to_string());
         writer
@@ -220,7 +225,8 @@ impl SnapshotWriter {
 
     /// Writes faster what does not leave the process, in the server's own format.
     pub fn for_this_process(own: Profile) -> Self {
-        Self { is_internal: true, ..Self::new(own, true) }
+        let writer = Self::new(own, true);
+        Self { keys: KeyWriter { is_internal: true, ..writer.keys }, ..writer }
     }
 
     fn note(&mut self, name: &str, value: &str) {
@@ -243,7 +249,28 @@ impl SnapshotWriter {
         write_length(&mut self.out, volatile);
     }
 
-    pub fn key(&mut self, name: &[u8], mut content: Content<'_>, deadline: Option<Millis>) {
+    /// How the keys of this snapshot are written.
+    pub fn key_writer(&self) -> KeyWriter {
+        self.keys
+    }
+
+    /// Adds keys as a [`KeyWriter`] has written them.
+    pub fn keys(&mut self, written: &[u8]) {
+        self.out.extend_from_slice(written);
+    }
+
+    /// The complete snapshot, with its checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.push(END);
+        // Zero stands for none.
+        let checksum = if self.keys.is_internal { 0 } else { CHECKSUM.checksum(&self.out) };
+        self.out.extend_from_slice(&checksum.to_le_bytes());
+        self.out
+    }
+}
+
+impl KeyWriter {
+    pub fn write(&self, out: &mut Vec<u8>, name: &[u8], mut content: Content<'_>, deadline: Option<Millis>) {
         let times = has_times(&content);
         match &mut content {
             Content::Set { packed, .. } => *packed = *packed && self.profile.since_redis(7, 2),
@@ -251,33 +278,28 @@ impl SnapshotWriter {
             _ => {}
         }
         if let Some(deadline) = deadline {
-            self.out.push(DEADLINE);
-            self.out.extend_from_slice(&deadline.to_le_bytes());
+            out.push(DEADLINE);
+            out.extend_from_slice(&deadline.to_le_bytes());
         }
-        if let (Content::String(value), true) = (&content, self.is_internal) {
-            self.out.push(STRING);
+        if let Content::String(value) = &content {
+            out.push(STRING);
             for part in [name, &**value] {
-                write_length(&mut self.out, part.len());
-                self.out.extend_from_slice(part);
+                if self.is_internal {
+                    write_length(out, part.len());
+                    out.extend_from_slice(part);
+                } else {
+                    write_string(out, part);
+                }
             }
             return;
         }
-        self.value.clear();
-        write_content(&mut self.value, &content, &self.profile);
+        let mut written = Vec::new();
+        write_content(&mut written, &content, &self.profile);
         // The key stands between the type and the value.
-        let (kind, value) = self.value.split_at(1);
-        self.out.extend_from_slice(kind);
-        write_string(&mut self.out, name);
-        self.out.extend_from_slice(value);
-    }
-
-    /// The complete snapshot, with its checksum.
-    pub fn finish(mut self) -> Vec<u8> {
-        self.out.push(END);
-        // Zero stands for none.
-        let checksum = if self.is_internal { 0 } else { CHECKSUM.checksum(&self.out) };
-        self.out.extend_from_slice(&checksum.to_le_bytes());
-        self.out
+        let (kind, value) = written.split_at(1);
+        out.extend_from_slice(kind);
+        write_string(out, name);
+        out.extend_from_slice(value);
     }
 }
 
@@ -295,8 +317,10 @@ mod tests {
         let mut writer = SnapshotWriter::new(Profile::default(), false);
         writer.library(b"#!lua name=l");
         writer.database(3, 2, 1);
-        writer.key(b"a", text("1"), None);
-        writer.key(b"b", text("two"), Some(1_700_000_000_000));
+        let mut keys = Vec::new();
+        writer.key_writer().write(&mut keys, b"a", text("1"), None);
+        writer.key_writer().write(&mut keys, b"b", text("two"), Some(1_700_000_000_000));
+        writer.keys(&keys);
         writer.finish()
     }
 

@@ -20,6 +20,11 @@ impl Listing {
         Self { out: HEADING.as_bytes().to_vec(), profile }
     }
 
+    /// Lines that are added to a listing later.
+    pub fn lines(out: Vec<u8>, profile: Profile) -> Self {
+        Self { out, profile }
+    }
+
     pub fn library(&mut self, source: &[u8]) {
         self.line([b"FUNCTION".as_slice(), b"LOAD", b"REPLACE", source]);
     }
@@ -126,6 +131,11 @@ impl Listing {
             self.out.extend(quote_readably(word));
         }
         self.out.push(b'\n');
+    }
+
+    /// Adds lines that were written apart.
+    pub fn add(&mut self, lines: &[u8]) {
+        self.out.extend_from_slice(lines);
     }
 
     pub fn finish(self) -> Vec<u8> {

@@ -233,7 +233,7 @@ impl LockedShard<'_> {
 /// Whether a key's deadline has passed: Redis keeps a key through its last millisecond. A hash whose fields have all
 /// expired is there until they are removed.
 #[inline]
-pub(super) fn is_expired(entry: &Entry, horizon: Millis) -> bool {
+pub(in crate::data::keyspace) fn is_expired(entry: &Entry, horizon: Millis) -> bool {
     entry.deadline().is_some_and(|deadline| horizon > deadline)
 }
 

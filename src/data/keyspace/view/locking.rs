@@ -102,7 +102,7 @@ impl<'k> View<'k> {
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = keyspace.lock_unconditionally(|| try_lock(&keyspace.creating));
-                for (db, _) in (0..).zip(&keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+                for (db, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
                     (0..keyspace.shards()).for_each(|shard| self.lock_another(db, shard));
                 }
                 self.everything = Some(creating);
@@ -213,7 +213,7 @@ fn lock_everything<'k>(
     locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<MutexGuard<'k, ()>, Busy> {
     let creating = keyspace.creating()?;
-    for (db, database) in (0..).zip(&keyspace.databases) {
+    for (db, database) in (0..).zip(&*keyspace.databases) {
         if let Some(database) = database.get() {
             for shard in 0..keyspace.shards() {
                 locked.push(LockedShard::of(keyspace, database, db, shard)?);

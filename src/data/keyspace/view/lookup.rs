@@ -138,8 +138,7 @@ impl View<'_> {
                 return Some(at);
             }
             let usage = Usage::at(self.begun);
-            let entry = self.entry_mut(at);
-            entry.set_usage(usage);
+            let entry = self.locked[at.lock].shard.set_usage(at.slot, usage);
             if let Some(value) = entry.shared_integer() {
                 self.keyspace.shared_integers.touch(value, usage);
             }
@@ -151,8 +150,8 @@ impl View<'_> {
     fn count_use(&mut self, at: Location) {
         let draw = random::fraction(self.keyspace.random());
         let (now, settings) = (self.begun, &self.keyspace.settings.frequency);
-        let entry = self.entry_mut(at);
-        entry.set_usage(entry.usage().counted(now, settings, draw));
+        let usage = self.entry(at).usage().counted(now, settings, draw);
+        self.locked[at.lock].shard.set_usage(at.slot, usage);
     }
 
     fn count_miss(&mut self, key: &[u8]) {

@@ -1,0 +1,219 @@
+//! All data for replicas: written once for all that ask meanwhile, while clients go on. What changes meanwhile is kept, and sent
+//! behind it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use super::{Replica, Stream, SyncRequest};
+use crate::base::clock::Millis;
+use crate::base::sync::MutexExt;
+use crate::clients::instance::Instance;
+use crate::clients::session::{Client, ReplicaIntroduction, SnapshotContent};
+use crate::data::keyspace::Busy;
+use crate::data::seed::{self, Capture, Form};
+
+/// A snapshot that is being written for replicas.
+struct Sync {
+    number: u64,
+    /// The place of the stream at which it was taken.
+    offset: u64,
+    /// Whether all that has changed since is kept.
+    is_followed: bool,
+    /// What was sent since, and whether it is a change.
+    since: Vec<(Vec<u8>, bool)>,
+    bytes: usize,
+    /// Those that want the snapshot and nothing else.
+    snapshot_only: Vec<Arc<Client>>,
+}
+
+/// The snapshots that are being written for replicas: seldom more than one.
+#[derive(Default)]
+pub(super) struct Syncs {
+    last_number: u64,
+    running: Vec<Sync>,
+}
+
+impl Syncs {
+    fn begin(&mut self, offset: u64, is_followed: bool) -> &mut Sync {
+        self.last_number += 1;
+        let number = self.last_number;
+        let sync = Sync { number, offset, is_followed, since: Vec::new(), bytes: 0, snapshot_only: Vec::new() };
+        self.running.push(sync);
+        let last = self.running.len() - 1;
+        &mut self.running[last]
+    }
+
+    /// Keeps what replicas are sent for those that wait for a snapshot.
+    pub(super) fn keep(&mut self, bytes: &[u8], is_change: bool) {
+        for sync in &mut self.running {
+            sync.since.push((bytes.to_vec(), is_change));
+            sync.bytes += bytes.len();
+        }
+    }
+
+    /// How many bytes will follow a snapshot.
+    pub(super) fn bytes_since(&self, number: u64) -> usize {
+        self.running.iter().find(|sync| sync.number == number).map_or(0, |sync| sync.bytes)
+    }
+
+    /// Nobody is sent what is being written. Returns those that want a snapshot and nothing else, and wait for it.
+    pub(super) fn forget(&mut self) -> Vec<Arc<Client>> {
+        self.running.drain(..).flat_map(|sync| sync.snapshot_only).collect()
+    }
+
+    fn take(&mut self, number: u64) -> Option<Sync> {
+        let at = self.running.iter().position(|sync| sync.number == number)?;
+        Some(self.running.swap_remove(at))
+    }
+}
+
+impl Stream {
+    /// How many wait for a snapshot.
+    fn waiting_for(&self, number: u64) -> usize {
+        let only =
+            self.syncs.running.iter().find(|sync| sync.number == number).map_or(0, |sync| sync.snapshot_only.len());
+        only + self.replicas.iter().filter(|replica| replica.syncing == Some(number)).count()
+    }
+
+    /// Sends a snapshot to those that wait for it, and what has changed since. `messages` are as many as there are of these.
+    fn end_sync(&mut self, number: u64, mut messages: Vec<Vec<u8>>, now: Millis) {
+        let Some(Sync { since, snapshot_only, .. }) = self.syncs.take(number) else { return };
+        let mut next = |client: &Client| {
+            let message = messages.pop().unwrap_or_default();
+            // It is counted as output only once the replica has acknowledged it.
+            client.seen().snapshot.store(message.len(), Ordering::Relaxed);
+            message
+        };
+        for client in snapshot_only {
+            client.send_owned(next(&client));
+        }
+        let Self { replicas, links, .. } = self;
+        for replica in replicas.iter_mut().filter(|replica| replica.syncing == Some(number)) {
+            replica.syncing = None;
+            replica.acknowledged_at = now;
+            let message = next(&replica.client);
+            replica.deliver_owned(message, links, now);
+            for (bytes, is_change) in &since {
+                replica.deliver(bytes, *is_change, links, || now);
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Sends a client a snapshot, and from then on all that changes, unless it wants nothing more.
+    pub(super) fn sync_replica(
+        &self,
+        client: &Arc<Client>,
+        about: ReplicaIntroduction,
+        request: SyncRequest<'_>,
+    ) -> Result<(), Busy> {
+        self.stats.full_syncs.fetch_add(1, Ordering::Relaxed);
+        let is_whole = about.content == SnapshotContent::Everything;
+        if is_whole && self.join_sync(client, &about, request) {
+            return Ok(());
+        }
+        let (number, capture, snapshot) = self.with_everything(|view, libraries| {
+            let mut stream = self.stream();
+            if !about.snapshot_only {
+                self.begin_stream(&mut stream);
+                stream.selected = None;
+            }
+            let (offset, is_followed) = (stream.offset, stream.is_on);
+            let number = stream.syncs.begin(offset, is_followed).number;
+            self.await_sync(&mut stream, number, client, &about, request);
+            match about.content {
+                SnapshotContent::Everything => {
+                    (number, Some(Capture::begin(view, libraries, &self.profile, Form::Replica)), Vec::new())
+                }
+                SnapshotContent::Functions => (number, None, seed::libraries(libraries, &self.profile)),
+                SnapshotContent::Nothing => (number, None, seed::libraries(std::iter::empty(), &self.profile)),
+            }
+        })?;
+        let stream = Arc::clone(&self.replication.stream);
+        let clock = Arc::clone(&self.clock);
+        let Some(capture) = capture else {
+            send_snapshot(&stream, number, snapshot, clock.millis());
+            return Ok(());
+        };
+        if capture.is_small() {
+            send_snapshot(&stream, number, capture.finish(), clock.millis());
+            return Ok(());
+        }
+        // A clock move returns only after the replica was sent everything.
+        let alarm = self.clock.rung_alarm();
+        let thread = std::thread::Builder::new().name("redouble-sync".to_owned()).spawn(move || {
+            send_snapshot(&stream, number, capture.finish(), clock.millis());
+            drop(alarm);
+        });
+        if let Err(error) = thread {
+            self.log.warn(format!("A replica cannot be sent the data: {error}"));
+            self.abandon_sync(number);
+        }
+        Ok(())
+    }
+
+    /// Lets a client have the snapshot that is being written for another one. Whether there is one.
+    fn join_sync(&self, client: &Arc<Client>, about: &ReplicaIntroduction, request: SyncRequest<'_>) -> bool {
+        let mut stream = self.stream();
+        let fits = |sync: &&Sync| sync.is_followed || about.snapshot_only;
+        let Some(number) = stream.syncs.running.iter().find(fits).map(|sync| sync.number) else { return false };
+        self.await_sync(&mut stream, number, client, about, request);
+        true
+    }
+
+    /// Lets a client wait for a snapshot.
+    fn await_sync(
+        &self,
+        stream: &mut Stream,
+        number: u64,
+        client: &Arc<Client>,
+        about: &ReplicaIntroduction,
+        request: SyncRequest<'_>,
+    ) {
+        let Some(sync) = stream.syncs.running.iter_mut().find(|sync| sync.number == number) else { return };
+        let mut head = String::new();
+        if request.history.is_some() {
+            head = format!("+FULLRESYNC {} {}\r\n", self.identity.replication_id().current, sync.offset);
+        }
+        if about.snapshot_only {
+            client.send(head.as_bytes());
+            sync.snapshot_only.push(Arc::clone(client));
+        } else {
+            stream.add(client, about.clone(), None, self.clock.millis(), &[head.as_bytes()]);
+            if let Some(replica) = stream.replicas.last_mut() {
+                replica.syncing = Some(number);
+            }
+        }
+    }
+
+    /// Closes the connections of those that wait for a snapshot which does not come.
+    fn abandon_sync(&self, number: u64) {
+        let mut stream = self.stream();
+        let Some(sync) = stream.syncs.take(number) else { return };
+        let waiting = |replica: &&Replica| replica.syncing == Some(number);
+        let mut clients: Vec<_> =
+            stream.replicas.iter().filter(waiting).map(|replica| Arc::clone(&replica.client)).collect();
+        drop(stream);
+        clients.extend(sync.snapshot_only);
+        clients.iter().for_each(|client| self.kill(client));
+    }
+}
+
+/// Sends a snapshot to all that wait for it. It is copied for each of them while nobody waits for the stream.
+fn send_snapshot(stream: &Mutex<Stream>, number: u64, snapshot: Vec<u8>, now: Millis) {
+    let message = [format!("${}\r\n", snapshot.len()).as_bytes(), &snapshot].concat();
+    drop(snapshot);
+    let mut messages = vec![message];
+    loop {
+        let mut stream = stream.lock_ignoring_poison();
+        let wanted = stream.waiting_for(number);
+        if messages.len() >= wanted {
+            stream.end_sync(number, messages, now);
+            return;
+        }
+        drop(stream);
+        let more: Vec<_> = (messages.len()..wanted).map(|_| messages[0].clone()).collect();
+        messages.extend(more);
+    }
+}
