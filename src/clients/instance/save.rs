@@ -23,6 +23,10 @@ pub enum NamedBy {
     Program,
 }
 
+fn unwritable(target: &Path, error: &io::Error) -> CommandError {
+    CommandError::new(format!("ERR the file '{}' cannot be written: {}", target.display(), plain(error)))
+}
+
 impl Instance {
     /// Writes a file atomically. A relative path begins at `dir`. Nothing but a file is ever replaced, so that no pipe makes
     /// the server wait.
@@ -53,12 +57,23 @@ impl Instance {
 
     /// Writes all data, at one instant, to a file that a server can load.
     pub fn save(&self, path: &Path, named_by: NamedBy) -> Result<(), CommandError> {
+        let (_, write) = self.begin_save_to(path, named_by)?;
+        write()
+    }
+
+    /// The same in two steps. The file holds what is there now, whenever and on whatever thread it is written. Returns also
+    /// whether that takes so long that others would notice.
+    pub fn begin_save_to(
+        &self,
+        path: &Path,
+        named_by: NamedBy,
+    ) -> Result<(bool, impl FnOnce() -> Result<(), CommandError> + Send + use<>), CommandError> {
         let capture = self.capture(Form::of(path)).map_err(|Busy| self.scripts.busy_error())?;
-        self.write_file(path, &capture.finish(), named_by).map_err(|error| {
-            let target = self.config.path("dir").map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
-            let (target, reason) = (target.display(), plain(&error));
-            CommandError::new(format!("ERR the file '{target}' cannot be written: {reason}"))
-        })
+        let shown = self.config.path("dir").map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
+        let (path, write_file) = (path.to_owned(), self.file_writer(named_by));
+        let is_long = !capture.is_small();
+        let write = move || write_file(&path, &capture.finish()).map_err(|error| unwritable(&shown, &error));
+        Ok((is_long, write))
     }
 
     /// Begins to write all data and functions as they are at this instant.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{Action, Power, expected, nothing_more};
+use super::{Action, Power, beside, expected, nothing_more};
 use crate::clients::instance::NamedBy;
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
@@ -26,6 +26,6 @@ fn save(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let path = path.ok_or_else(|| expected("the path of a file was expected", word))?;
     nothing_more(args)?;
     call.permit_at_root(args)?;
-    call.server.save(Path::new(OsStr::from_bytes(path)), NamedBy::Client)?;
-    Ok(Reply::OK)
+    let (is_long, write) = call.server.begin_save_to(Path::new(OsStr::from_bytes(path)), NamedBy::Client)?;
+    beside(call, "redouble-save", is_long, move || write().map_or_else(Reply::Error, |()| Reply::OK))
 }
