@@ -317,7 +317,14 @@ mod tests {
                 let copies = [(); 3].map(|()| view.begin_copy(Box::new(Shown), true));
                 let [at_once, later, unwanted] = copies;
                 drop(unwanted);
-                (shown(&view.finish_copy(at_once)), later)
+                let mut living = 0;
+                for db in view.held_databases() {
+                    view.select(db);
+                    view.for_each(|_| living += 1);
+                }
+                let shown = shown(&view.finish_copy(at_once));
+                assert_eq!(shown.len(), living);
+                (shown, later)
             };
             make_all(&before);
             let (expected, copy) = begin();
