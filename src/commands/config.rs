@@ -3,7 +3,7 @@
 use super::help::help;
 use crate::base::error::{CommandError, plain};
 use crate::base::profile::Since;
-use crate::clients::config::ConfigError;
+use crate::clients::config::{Config, ConfigError};
 use crate::commands::{Call, Command, CommandResult, Handler, ON_EVERY_NODE};
 use crate::protocol::{Reply, until_nul};
 use crate::spec::{Args, Arity, CommandSpec, Flag, Group, Secrets};
@@ -118,7 +118,9 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     while !args.is_empty() {
         pairs.push((args.bytes()?, args.bytes()?));
     }
-    let is_of_process = pairs.iter().any(|(name, _)| call.server.config.is_of_process(name, profile));
+    // If there are more, one of them is unknown or comes twice, and all are refused.
+    let first = pairs.iter().take(Config::MOST_PARAMETERS);
+    let is_of_process = first.into_iter().any(|(name, _)| call.server.config.is_of_process(name, profile));
     if is_of_process {
         call.permit_at_root(args)?;
     }

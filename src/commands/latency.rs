@@ -1,5 +1,7 @@
 //! LATENCY: when the server was slow, and the distribution of how long commands took.
 
+use std::collections::HashMap;
+
 use super::help::help;
 use super::latency_report::{doctor, graph};
 use super::server::{container, help_row, simple_row};
@@ -156,23 +158,23 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 /// The distributions of the commands that are named, or of all. Of a container, those of its subcommands are shown, too.
 fn histogram(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let totals = call.server.stats.calls();
-    let mut shown = Vec::new();
-    let mut show = |wanted: Option<&[u8]>| {
-        for (id, name) in call.table.full_names() {
-            let is_wanted = wanted.is_none_or(|wanted| {
-                let container = name.split('|').next().unwrap_or_default();
-                name.as_bytes().eq_ignore_ascii_case(wanted) || container.as_bytes().eq_ignore_ascii_case(wanted)
-            });
-            if is_wanted && let Some(row) = totals.of(id).filter(|row| row.durations.count() > 0) {
-                shown.push((Reply::text(name), distribution(row)));
-            }
-        }
-    };
+    let measured = |(id, name)| Some((name, totals.of(id).filter(|row| row.durations.count() > 0)?));
+    let measured: Vec<(String, _)> = call.table.full_names().filter_map(measured).collect();
+    let shown = |(name, row): &(String, &RowTotals)| (Reply::text(name.as_str()), distribution(row));
     if args.is_empty() {
-        show(None);
+        return Ok(Reply::Map(measured.iter().map(shown).collect()));
     }
-    args.rest().iter().for_each(|name| show(Some(name)));
-    Ok(Reply::Map(shown))
+    // A client can name as many commands as it likes, so each is looked up.
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, (name, _)) in measured.iter().enumerate() {
+        by_name.entry(name).or_default().push(place);
+        if let Some((container, _)) = name.split_once('|') {
+            by_name.entry(container).or_default().push(place);
+        }
+    }
+    let places = |name: &[u8]| by_name.get(str::from_utf8(&name.to_ascii_lowercase()).ok()?);
+    let found = args.rest().iter().filter_map(places).flatten();
+    Ok(Reply::Map(found.map(|place| shown(&measured[*place])).collect()))
 }
 
 fn distribution(row: &RowTotals) -> Reply<'static> {

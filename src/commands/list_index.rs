@@ -1,7 +1,7 @@
 //! Commands on lists by index or by element: LINDEX, LINSERT, LPOS, LRANGE, LREM, LSET, LTRIM.
 
 use super::index_ranges::element_range;
-use super::lists::{element_reply, limits};
+use super::lists::{element_reply, limits, push_element};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
@@ -77,12 +77,7 @@ fn lrange<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let Some(list) = view.collection::<List>(key)? else { return Ok(Reply::Array(Vec::new())) };
     let range = element_range(start, stop, list.len());
     let mut elements = Bulks::with_capacity(range.len());
-    for element in list.range(range.start, range.len()) {
-        match element {
-            Element::String(bytes) => elements.push(bytes),
-            Element::Integer(value) => elements.push_integer(value),
-        }
-    }
+    list.range(range.start, range.len()).for_each(|element| push_element(&mut elements, element));
     Ok(Reply::Bulks(elements))
 }
 

@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, ListLimits, View};
 use crate::data::listpack::Element;
-use crate::protocol::{Reply, parse_integer};
+use crate::protocol::{Bulks, Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
@@ -175,7 +175,7 @@ fn pop<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, end: End) -> CommandResu
     if count == 0 {
         return Ok(Reply::Array(Vec::new()));
     }
-    Ok(Reply::Array(pop_count(view, key, end, count, &limits)?))
+    Ok(Reply::Bulks(pop_count(view, key, end, count, &limits)?))
 }
 
 /// Pops an element and publishes the event.
@@ -198,15 +198,31 @@ pub(super) fn pop_count(
     end: End,
     count: usize,
     limits: &ListLimits,
-) -> Result<Vec<Reply<'static>>, CommandError> {
+) -> Result<Bulks, CommandError> {
     let popped = view.shrink_list(key, limits, |list| {
         let count = count.min(list.len());
-        let elements: Vec<_> = (0..count).filter_map(|_| list.pop(end)).map(Reply::bulk).collect();
+        let mut elements = Bulks::with_capacity(count);
+        match end {
+            End::Front => list.range(0, count).for_each(|element| push_element(&mut elements, element)),
+            End::Back => list
+                .backwards(list.len().saturating_sub(1), count)
+                .for_each(|element| push_element(&mut elements, element)),
+        }
+        list.cut(end, count);
         (elements, count)
     })?;
-    let Some((elements, gone)) = popped else { return Ok(Vec::new()) };
+    let Some((elements, gone)) = popped else { return Ok(Bulks::default()) };
     notify_pop(view, key, end, gone);
     Ok(elements)
+}
+
+/// Adds an element to a reply.
+#[inline]
+pub(super) fn push_element(elements: &mut Bulks, element: Element<'_>) {
+    match element {
+        Element::String(bytes) => elements.push(bytes),
+        Element::Integer(value) => elements.push_integer(value),
+    }
 }
 
 /// The command that pops from an end.
@@ -367,5 +383,5 @@ pub(super) fn pop_from<'v>(
     }
     let elements = pop_count(view, key, request.end, request.count, limits)?;
     view.replicate_as(&[pop_name(request.end), key, elements.len().to_string().as_bytes()]);
-    Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])))
+    Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Bulks(elements)])))
 }

@@ -262,15 +262,19 @@ impl<'v> CombineRequest<'v> {
         let Some((first, others)) = self.sources.split_first() else { return result };
         match combination {
             Combination::Union => {
-                for source in &self.sources {
-                    source.members.for_each(|member, score| {
-                        let score = nan_to_zero(source.weight * score);
-                        match result.find(member) {
-                            None => result.insert(member, score, limits),
-                            Some(place) => {
-                                let joined = self.aggregate.apply(result.score_at(place), score);
-                                result.rescore(place, joined);
-                            }
+                // A set that is named many times is looked at once.
+                for same in self.sources.chunk_by(|one, next| one.members.address() == next.members.address()) {
+                    same[0].members.for_each(|member, score| {
+                        let weighted = same.iter().map(|source| nan_to_zero(source.weight * score));
+                        let found = result.find(member);
+                        let before = found.map(|place| result.score_at(place));
+                        let scores = before.into_iter().chain(weighted);
+                        let Some(joined) = scores.reduce(|one, other| self.aggregate.apply(one, other)) else {
+                            return true;
+                        };
+                        match found {
+                            None => result.insert(member, joined, limits),
+                            Some(place) => result.rescore(place, joined),
                         }
                         true
                     });
@@ -280,12 +284,16 @@ impl<'v> CombineRequest<'v> {
                 result.insert(member, score, limits);
                 true
             }),
-            Combination::Difference => first.members.for_each(|member, score| {
-                if !others.iter().any(|other| other.members.score(member).is_some()) {
-                    result.insert(member, score, limits);
-                }
-                true
-            }),
+            Combination::Difference => {
+                let mut others: Vec<Members<'_>> = others.iter().map(|other| other.members).collect();
+                drop_repeated(&mut others, Members::address);
+                first.members.for_each(|member, score| {
+                    if !others.iter().any(|other| other.score(member).is_some()) {
+                        result.insert(member, score, limits);
+                    }
+                    true
+                });
+            }
         }
         result
     }
@@ -300,8 +308,13 @@ fn for_each_common(
 ) {
     first.members.for_each(|member, score| {
         let start = nan_to_zero(first.weight * score);
+        // A set that is named many times is asked once.
+        let mut last = (first.members.address(), score);
         let joined = others.iter().try_fold(start, |joined, other| {
-            Some(aggregate.apply(joined, other.members.score(member)? * other.weight))
+            if other.members.address() != last.0 {
+                last = (other.members.address(), other.members.score(member)?);
+            }
+            Some(aggregate.apply(joined, last.1 * other.weight))
         });
         joined.is_none_or(|score| visit(member, score))
     });

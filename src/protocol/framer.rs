@@ -133,6 +133,8 @@ pub struct Framer {
     spans: Vec<Span>,
     /// The index in `spans` of the partial request's first word.
     first: usize,
+    /// How many of its words were summed, and how many bytes they have.
+    summed: (usize, usize),
     /// The words of inline requests without quotes and escapes.
     unquoted: Vec<u8>,
     inline: bool,
@@ -154,6 +156,7 @@ impl Framer {
             searched: 0,
             spans: Vec::new(),
             first: 0,
+            summed: (0, 0),
             unquoted: Vec::new(),
             inline: false,
             dialect,
@@ -276,15 +279,15 @@ impl Framer {
     }
 
     /// What is known of a partial request of which so many bytes have arrived.
-    pub fn progress(&self, arrived: usize) -> Progress {
-        match self.expect {
-            Expect::Start => Progress { unframed: arrived, ..Progress::default() },
-            _ => Progress {
-                unframed: arrived.saturating_sub(self.at),
-                words: self.spans[self.first..].iter().map(|span| span.end - span.start).sum(),
-                announced: self.announced(arrived),
-            },
+    pub fn progress(&mut self, arrived: usize) -> Progress {
+        if !self.is_partial() {
+            return Progress { unframed: arrived, ..Progress::default() };
         }
+        // Asked at each read, so only what has come since the last one is summed.
+        let (words, bytes) = self.summed;
+        let more: usize = self.spans[self.first + words..].iter().map(|span| span.end - span.start).sum();
+        self.summed = (self.spans.len() - self.first, bytes + more);
+        Progress { unframed: arrived.saturating_sub(self.at), words: self.summed.1, announced: self.announced(arrived) }
     }
 
     /// How many bytes are missing of a big word in a partial request of which so many bytes have arrived; 0 if the word that
@@ -306,6 +309,7 @@ impl Framer {
         self.at = 0;
         self.searched = 0;
         self.first = self.spans.len();
+        self.summed = (0, 0);
     }
 
     /// Sets the next piece's offset.

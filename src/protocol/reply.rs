@@ -71,6 +71,10 @@ impl Bulks {
         Self { count: 0, written: Vec::with_capacity(count.min(MOST_AT_ONCE) * SHORT_BULK) }
     }
 
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.count += 1;

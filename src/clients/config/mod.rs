@@ -504,6 +504,9 @@ impl Config {
         found
     }
 
+    /// There are fewer parameters than this, with their aliases.
+    pub const MOST_PARAMETERS: usize = 2 * TABLE.len();
+
     /// Whether a parameter of CONFIG SET concerns the whole process, or its files.
     pub fn is_of_process(&self, name: &[u8], profile: &Profile) -> bool {
         find(name, profile).is_some_and(|(place, _)| {

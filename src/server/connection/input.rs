@@ -260,7 +260,7 @@ impl Connection {
     }
 
     /// Publishes how many bytes have arrived and not been run, and what else belongs to their request.
-    pub(super) fn publish_input(&self, pending: usize) {
+    pub(super) fn publish_input(&mut self, pending: usize) {
         let seen = self.session.client.seen();
         let Progress { unframed, words, announced } =
             if pending == 0 { Progress::default() } else { self.framer.progress(pending) };

@@ -153,6 +153,12 @@ impl<'k> View<'k> {
 
     /// The position of a shard among those held; otherwise, where it would be inserted.
     pub(super) fn shard_position(&self, db: u32, index: usize) -> Result<usize, usize> {
+        // A view of a whole database, or of the first ones, holds each shard in its place.
+        for place in [index, db as usize * self.keyspace.shards() + index] {
+            if self.locked.get(place).is_some_and(|locked| locked.db == db && locked.index as usize == index) {
+                return Ok(place);
+            }
+        }
         self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index))
     }
 }
@@ -187,6 +193,13 @@ impl<'k> LockedShard<'k> {
 
 /// The shards of these keys, ascending and without duplicates: the order in which all views lock them.
 fn shards_of(keyspace: &Keyspace, hashes: &[u64]) -> SmallVec<[usize; 8]> {
+    /// For more it costs less to mark them than to sort them.
+    const MANY: usize = 256;
+    if hashes.len() > MANY {
+        let mut is_named = vec![false; keyspace.shards()];
+        hashes.iter().for_each(|&hash| is_named[keyspace.shard_of(hash)] = true);
+        return (0..is_named.len()).filter(|shard| is_named[*shard]).collect();
+    }
     let mut shards: SmallVec<[usize; 8]> = hashes.iter().map(|&hash| keyspace.shard_of(hash)).collect();
     shards.sort_unstable();
     shards.dedup();
