@@ -518,6 +518,7 @@ impl Instance {
             inbox.call();
         }
         stream.replicas.retain(|other| other.client.id() != client.id());
+        stream.forget_unwanted_syncs();
         if stream.replicas.is_empty() {
             stream.alone_since = self.clock.millis();
         }

@@ -75,6 +75,15 @@ impl Stream {
         only + self.replicas.iter().filter(|replica| replica.syncing == Some(number)).count()
     }
 
+    /// Keeps no more for snapshots that nobody waits for.
+    pub(super) fn forget_unwanted_syncs(&mut self) {
+        let Self { syncs, replicas, .. } = self;
+        let is_wanted = |sync: &Sync| {
+            !sync.snapshot_only.is_empty() || replicas.iter().any(|replica| replica.syncing == Some(sync.number))
+        };
+        syncs.running.retain(is_wanted);
+    }
+
     /// Sends a snapshot to those that wait for it, and what has changed since. `messages` are as many as there are of these.
     fn end_sync(&mut self, number: u64, mut messages: Vec<Vec<u8>>, now: Millis) {
         let Some(Sync { since, snapshot_only, .. }) = self.syncs.take(number) else { return };
