@@ -42,6 +42,15 @@ SESSION = [
     ["EXEC"],
     ["FLUSHALL"],
 ]
+# The same many times in one write, as a load is: tables and deadlines grow.
+PIPELINED = [
+    ["SET", "key:%d", "value"],
+    ["SET", "lock:%d", "token", "NX", "PX", "30000"],
+    ["GET", "key:%d"],
+    ["SETNX", "lock:%d", "1700000060"],
+    ["DEL", "lock:%d"],
+]
+AT_ONCE, TIMES = 500, 16
 
 
 def encode(words):
@@ -92,6 +101,13 @@ def trace(binary):
             for command in SESSION:
                 client.sendall(encode(command))
                 client.recv(65536)
+            for command in PIPELINED:
+                for first in range(0, AT_ONCE * TIMES, AT_ONCE):
+                    numbered = ([word.replace("%d", str(number)) for word in command] for number in range(first, first + AT_ONCE))
+                    client.sendall(b"".join(encode(words) for words in numbered) + encode(["PING"]))
+                    received = b""
+                    while not received.endswith(b"+PONG\r\n"):
+                        received += client.recv(1 << 20)
             return start, [name for name in logged(log) if name not in set(start)]
         finally:
             server.kill()

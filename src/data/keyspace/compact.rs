@@ -13,6 +13,8 @@ use crate::data::listpack::Element;
 pub const LIST: u8 = 0x10;
 pub const SORTED_SET: u8 = 0x11;
 pub const HASH: u8 = 0x12;
+/// A hash that is a table for clients.
+pub const HASH_TABLE: u8 = 0x13;
 
 /// The most bytes of a small collection: every look-up reads up to all of them, and every change moves as many.
 pub const MOST_BYTES: usize = 3072;

@@ -31,8 +31,10 @@ const SAMPLE: usize = 32;
 const SMALL: usize = 64;
 /// A full heap grows by this part of itself. Doubled, it would be empty to a quarter on average.
 const GROWTH: usize = 8;
-/// The least number of rows that it grows by.
-const LEAST_GROWTH: usize = 4;
+/// A small one is doubled, and grows by so many rows from then on: of what it leaves behind at each step, parts are too small for
+/// a key.
+const FIRST_ROWS: usize = 4;
+const LEAST_GROWTH: usize = 16;
 
 impl Row {
     /// The row as one word, which sorts as the row does.
@@ -53,7 +55,8 @@ impl Deadlines {
         match row.to_word() {
             Some(word) => {
                 if self.near.len() == self.near.capacity() {
-                    self.near.reserve_exact(LEAST_GROWTH.max(self.near.len() / GROWTH));
+                    let rows = self.near.len();
+                    self.near.reserve_exact(rows.clamp(FIRST_ROWS, LEAST_GROWTH).max(rows / GROWTH));
                 }
                 self.near.push(Reverse(word));
             }

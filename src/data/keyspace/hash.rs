@@ -106,8 +106,8 @@ pub struct HashLimits {
 }
 
 block_type! {
-    /// Fields with their values, in one allocation while they are short, in the listpack encoding and without expiry times. The
-    /// order matters only in that encoding; there, fields with an expiry time come first, the earliest first.
+    /// Fields with their values, in one allocation while they are few and short and without expiry times. The order matters only
+    /// in the listpack encoding; there, fields with an expiry time come first, the earliest first.
     #[derive(Clone)]
     Hash(Large)
 }
@@ -138,7 +138,7 @@ impl Hash {
     /// The large form, for what the small one cannot do.
     fn enlarge(&mut self) -> &mut Large {
         if let Ok(small) = self.form() {
-            let mut pairs = Indexed::new(true);
+            let mut pairs = Indexed::new(!small.is_spread());
             small.iter().for_each(|pair| pairs.push(OwnedPair::new(pair.field, pair.value)));
             *self = Self(Block::large(Large { pairs, times: None }));
         }
@@ -177,7 +177,10 @@ impl Hash {
     }
 
     pub fn is_packed(&self) -> bool {
-        self.0.value().is_none_or(|large| large.pairs.is_ordered())
+        match self.form() {
+            Ok(small) => !small.is_spread(),
+            Err(large) => large.pairs.is_ordered(),
+        }
     }
 
     #[inline]
@@ -241,8 +244,7 @@ impl Hash {
     pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {
         let is_long = field.len().max(value.len()) > limits.longest;
         if !self.0.is_boxed()
-            && !is_long
-            && let Some(new) = small::write(&mut self.0, field, value, limits.packed)
+            && let Some(new) = small::write(&mut self.0, field, value, is_long, limits.packed)
         {
             return new;
         }
@@ -297,6 +299,10 @@ impl Hash {
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
+        // A listpack is shown at once, and a table step by step.
+        if self.form().is_ok_and(|small| small.is_spread() && small.len() > count) {
+            self.enlarge();
+        }
         if let Some(large) = self.0.value_mut() {
             large.pairs.prepare_walk(count);
         }
@@ -317,7 +323,10 @@ impl Hash {
 
     /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
-        self.enlarge().pairs.set_ordered(false);
+        match self.0.value_mut() {
+            Some(large) => large.pairs.set_ordered(false),
+            None => small::spread(&mut self.0),
+        }
     }
 
     // ---- expiry times of fields
@@ -522,14 +531,18 @@ mod tests {
     proptest! {
         #[test]
         fn a_hash_is_what_was_written_in_the_order_of_redis(
-            steps in prop::collection::vec((0..6u8, 0..40u32, 0..100usize, 0..50i64), 0..300),
+            steps in prop::collection::vec((0..6u8, 0..40u32, lengths(), 0..50i64), 0..300),
             packed in 0..50usize,
         ) {
             let limits = HashLimits { packed, ..LIMITS };
-            let (mut hash, mut model) = (Hash::default(), Model::default());
+            let (mut hash, mut model, mut is_packed) = (Hash::default(), Model::default(), true);
             for (step, field, length, time) in steps {
                 let field = format!("field:{field}").into_bytes();
                 let value = vec![b'v'; length];
+                if step < 2 {
+                    let more = usize::from(model.place(&field).is_none());
+                    is_packed = is_packed && length <= limits.longest && model.0.len() + more <= packed;
+                }
                 match step {
                     0 => {
                         prop_assert_eq!(hash.set(&field, &value, &limits), model.write(&field, value));
@@ -558,7 +571,7 @@ mod tests {
                         prop_assert_eq!(hash.expire(time), before - model.0.len());
                     }
                 }
-                prop_assert_eq!(hash.len(), model.0.len());
+                prop_assert_eq!((hash.len(), hash.is_packed()), (model.0.len(), is_packed));
                 prop_assert_eq!(hash.earliest(), model.0.iter().filter_map(|(_, _, time)| *time).min());
             }
             let mut listed: Vec<_> =
@@ -567,7 +580,24 @@ mod tests {
                 listed.sort();
                 model.0.sort();
             }
-            prop_assert_eq!(listed, model.0);
+            prop_assert_eq!(&listed, &model.0);
+            let (mut walked, mut left) = (std::collections::BTreeSet::new(), 0);
+            loop {
+                hash.prepare_walk(5);
+                let (next, pairs) = hash.walk(left, 5);
+                let before = walked.len();
+                walked.extend(pairs.map(|pair| pair.field().to_vec()));
+                prop_assert!(hash.is_packed() || walked.len() <= before + 10);
+                left = next;
+                if left == 0 {
+                    break;
+                }
+            }
+            prop_assert_eq!(walked.len(), hash.visible().count());
         }
+    }
+
+    fn lengths() -> impl Strategy<Value = usize> {
+        prop_oneof![4 => 0..60_usize, 2 => 60..100_usize, 1 => 240..600_usize]
     }
 }

@@ -163,7 +163,7 @@ pub fn small_kind(block: &Block<Value>) -> Option<ValueKind> {
     Some(match *first {
         compact::LIST => ValueKind::List,
         compact::SORTED_SET => ValueKind::SortedSet,
-        compact::HASH => ValueKind::Hash,
+        compact::HASH | compact::HASH_TABLE => ValueKind::Hash,
         _ => ValueKind::Set,
     })
 }
