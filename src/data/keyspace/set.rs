@@ -12,7 +12,7 @@ use super::compact::{self, Elements, MOST_BYTES, MOST_COMPARED};
 use crate::data::listpack::Element;
 use crate::protocol::parse_integer;
 pub use large::Integers;
-use large::{Large, Members};
+use large::Large;
 
 /// Redis's own limit of an intset, whatever the setting.
 const MOST_INTEGERS: usize = 1 << 30;
@@ -37,13 +37,15 @@ impl SetLimits {
 }
 
 block_type! {
-    /// A set: in one allocation while it is short and an intset or a listpack.
+    /// A set: in one allocation while it is short.
     #[derive(Clone)]
     Set(Large)
 }
 
-/// The first byte of a small set in the listpack encoding. That of an intset is the width of its integers.
+/// The first byte of a small set in the listpack encoding, and of one that is a table for clients. That of an intset is the width of
+/// its integers.
 const LISTPACK: u8 = 0;
+const TABLE: u8 = 1;
 /// Where the members begin, behind the encoding and the number of members.
 const START: usize = 2;
 
@@ -55,7 +57,11 @@ struct Small<'s> {
 
 impl<'s> Small<'s> {
     fn width(self) -> Option<u8> {
-        Some(self.text[0]).filter(|width| *width != LISTPACK)
+        Some(self.text[0]).filter(|width| ![LISTPACK, TABLE].contains(width))
+    }
+
+    fn is_table(self) -> bool {
+        self.text[0] == TABLE
     }
 
     fn len(self) -> usize {
@@ -135,7 +141,7 @@ impl Set {
 
     /// An empty set in the hash table encoding.
     pub fn of_members() -> Self {
-        Large::Members(Members::new(false)).into()
+        Self::empty(TABLE)
     }
 
     /// An empty set in the listpack encoding.
@@ -158,7 +164,7 @@ impl Set {
         if let Some(small) = self.small() {
             let large = match (small.width(), small.integers()) {
                 (Some(width), Some(values)) => Large::Integers(Integers { width, values }),
-                _ => Large::packed(small.iter().map(Element::to_bytes)),
+                _ => Large::of_members(!small.is_table(), small.iter().map(Element::to_bytes)),
             };
             *self = large.into();
         }
@@ -229,12 +235,13 @@ impl Set {
             }
             (width, _) => {
                 let is_short = |member: Element<'_>| member.to_bytes().len() <= limits.longest;
-                let is_packed = count < limits.packed
+                let is_packed = !small.is_table()
+                    && count < limits.packed
                     && member.len() <= limits.longest
                     && (width.is_none() || small.iter().all(is_short));
-                let added = is_packed && self.put(end, element);
+                let added = self.put(end, element);
                 if added {
-                    self.0.set_byte(0, LISTPACK);
+                    self.0.set_byte(0, if is_packed { LISTPACK } else { TABLE });
                 }
                 added
             }
@@ -285,6 +292,10 @@ impl Set {
 
     /// Prepares for a step of [`walk`](Self::walk).
     pub fn prepare_walk(&mut self, count: usize) {
+        // What is no table is shown at once.
+        if self.small().is_some_and(|small| small.is_table() && small.len() > count) {
+            self.enlarge();
+        }
         if let Some(large) = self.0.value_mut() {
             large.prepare_walk(count);
         }
@@ -306,6 +317,7 @@ impl Set {
     /// The name of the encoding, as in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         match (self.small(), self.large()) {
+            (Some(small), _) if small.is_table() => "hashtable",
             (Some(small), _) if small.width().is_none() => "listpack",
             (_, Some(large)) => large.encoding(),
             _ => "intset",
@@ -345,7 +357,10 @@ impl Set {
 
     /// Converts to the hash table encoding.
     pub fn spread(&mut self) {
-        self.enlarge().spread();
+        match self.0.value_mut() {
+            Some(large) => large.spread(),
+            None => self.0.set_byte(0, TABLE),
+        }
     }
 }
 
@@ -412,20 +427,40 @@ mod tests {
             new in any::<bool>(),
         ) {
             let limits = if new { &NEW } else { &OLD };
-            let mut set = Set::of_integers();
+            // One begins in one allocation, the other as a large one, and clients see no difference.
+            let (mut set, mut large) = (Set::of_integers(), Set::of_integers());
+            large.enlarge();
             let mut model = BTreeSet::new();
             for (add, number, text) in steps {
-                let member = if text { format!("m{number}") } else { number.to_string() };
+                let member = if text { format!("m{number:0width$}", width = number as usize) } else { number.to_string() };
+                if add {
+                    large.add(member.as_bytes(), limits);
+                } else {
+                    large.remove(member.as_bytes());
+                }
                 if add {
                     prop_assert_eq!(set.add(member.as_bytes(), limits), model.insert(member.into_bytes()));
                 } else {
                     prop_assert_eq!(set.remove(member.as_bytes()), model.remove(member.as_bytes()));
                 }
-                prop_assert_eq!(set.len(), model.len());
+                prop_assert_eq!((set.len(), set.encoding()), (model.len(), large.encoding()));
             }
             prop_assert!(model.iter().all(|member| set.contains(member)));
             let listed: BTreeSet<Vec<u8>> = set.iter().map(Cow::into_owned).collect();
-            prop_assert_eq!(listed, model);
+            prop_assert_eq!(&listed, &model);
+            let (mut walked, mut left) = (BTreeSet::new(), 0);
+            loop {
+                set.prepare_walk(5);
+                let (next, members) = set.walk(left, 5);
+                let before = walked.len();
+                walked.extend(members.map(Cow::into_owned));
+                prop_assert!(set.encoding() != "hashtable" || walked.len() <= before + 10);
+                left = next;
+                if left == 0 {
+                    break;
+                }
+            }
+            prop_assert_eq!(walked, model);
         }
     }
 }

@@ -38,11 +38,11 @@ fn add_to(members: &mut Members, member: &[u8]) -> bool {
 }
 
 impl Large {
-    /// A set of these members in the listpack encoding.
-    pub fn packed<'m>(members: impl Iterator<Item = Cow<'m, [u8]>>) -> Self {
-        let mut packed = Members::new(true);
-        members.for_each(|member| packed.push(Member::new(&member)));
-        Self::Members(packed)
+    /// A set of these members, in the listpack encoding or as a table.
+    pub fn of_members<'m>(packed: bool, members: impl Iterator<Item = Cow<'m, [u8]>>) -> Self {
+        let mut all = Members::new(packed);
+        members.for_each(|member| all.push(Member::new(&member)));
+        Self::Members(all)
     }
 
     /// Prepares for `count` members.
