@@ -83,6 +83,13 @@ fn restore<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v>
     }
     view.replace(view.unshared(entry));
     view.notify(EventClass::Generic, "restore", key);
+    if let Some(deadline) = deadline.filter(|_| !options.absolute) {
+        let deadline = deadline.to_string();
+        let mut words: Vec<&[u8]> = args.words().iter().collect();
+        words[2] = deadline.as_bytes();
+        words.push(b"ABSTTL");
+        view.replicate_as(&words);
+    }
     Ok(Reply::OK)
 }
 

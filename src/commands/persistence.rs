@@ -49,8 +49,10 @@ fn bgsave(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(CommandError::SYNTAX);
     }
     call.permit_at_root(args)?;
-    call.server.save_in_background(call.session.executing)?;
-    Ok(Reply::Status("Background saving started"))
+    let is_later = call.session.executing;
+    call.server.save_in_background(is_later)?;
+    let tells = args.profile().since_redis(7, 0);
+    Ok(Reply::Status(if is_later && tells { "Background saving scheduled" } else { "Background saving started" }))
 }
 
 const BGREWRITEAOF: Command = Command::new(

@@ -177,7 +177,7 @@ fn a_background_save_of_a_transaction_holds_all_of_it() {
     for command in ["MULTI", "SET a 1", "BGSAVE", "SET b 1"] {
         assert!(!wire.ask(command).is_error(), "{command}");
     }
-    assert_eq!(wire.ask("EXEC").items()[1], Frame::status("Background saving started"));
+    assert_eq!(wire.ask("EXEC").items()[1], Frame::status("Background saving scheduled"));
     wire.ask_until("INFO persistence", |info| info.contains("rdb_saves:1"));
     drop(server);
     assert_eq!(Wire::connect(folder.server(&[]).address()).ask("DBSIZE").integer(), 2);

@@ -190,6 +190,27 @@ fn a_replica_gets_what_is_there_and_then_every_change_as_it_is_the_same_later() 
 }
 
 #[test]
+fn what_is_restored_for_a_while_expires_on_replicas_when_it_does_here() {
+    on_both(|server| {
+        let mut client = Wire::connect(server);
+        client.ask("SET a 1");
+        let Frame::Bulk(payload) = client.ask("DUMP a") else { panic!("no payload") };
+        let mut replica = Replica::new(server);
+        assert_eq!(client.call(&[b"RESTORE", &b"b"[..], b"100000", &payload, b"REPLACE"]), ok());
+        assert_eq!(client.call(&[b"RESTORE", &b"c"[..], b"0", &payload]), ok());
+        let deadline = client.ask("PEXPIRETIME b").integer();
+        client.ask("SET last 1");
+        let commands = replica.up_to("SET last 1");
+        let begins = ["SELECT 0", &format!("RESTORE b {deadline} "), "RESTORE c 0 ", "SET last 1"];
+        let ends = ["0", " REPLACE ABSTTL", "", "1"];
+        assert_eq!(commands.len(), begins.len());
+        for (command, (begin, end)) in commands.iter().zip(begins.iter().zip(ends)) {
+            assert!(command.starts_with(*begin) && command.ends_with(end), "{command}");
+        }
+    });
+}
+
+#[test]
 fn a_replica_that_comes_back_gets_only_what_it_lacks_and_all_if_that_is_gone() {
     on_both(|server| {
         let mut client = Wire::connect(server);

@@ -635,6 +635,7 @@ impl Instance {
         let now = self.clock.millis();
         let seconds = |name: &str| self.config.number::<Millis>(name);
         let mut stream = self.stream();
+        stream.tell_waiting(now);
         if stream.replicas.is_empty() {
             let kept = seconds("repl-backlog-ttl");
             if kept > 0 && !self.is_replica() && now - stream.alone_since > kept.saturating_mul(1000) {

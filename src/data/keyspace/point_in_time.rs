@@ -183,8 +183,10 @@ impl PointInTime {
         let mut parts = Vec::with_capacity(self.parts);
         // SWAPDB moves shards, so one round may miss some.
         while parts.len() < self.parts {
-            for store in self.databases.iter().filter_map(OnceLock::get).map(|database| &database.store) {
-                parts.extend((0..store.len()).filter_map(|index| self.take_from(&mut lock(store, index))));
+            // Views lock ascending. Whoever locks everything meets this thread once so, and would otherwise follow it through all
+            // shards.
+            for store in self.databases.iter().rev().filter_map(OnceLock::get).map(|database| &database.store) {
+                parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(store, index))));
             }
             let emptied = std::mem::take(&mut *self.plan.emptied.lock_ignoring_poison());
             parts.extend(emptied.into_iter().map(|(progress, contents)| self.plan.finish(progress, contents.iter())));

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Replica, Stream, SyncRequest};
-use crate::base::clock::Millis;
+use crate::base::clock::{Millis, Stopwatch};
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Client, ReplicaIntroduction, SnapshotContent};
@@ -24,7 +25,12 @@ struct Sync {
     bytes: usize,
     /// Those that want the snapshot and nothing else.
     snapshot_only: Vec<Arc<Client>>,
+    /// Since those that wait were last told that it is being written.
+    told: Stopwatch,
 }
+
+/// How often replicas that wait are told so, in real time, as they give up in real time.
+const TELLING: Duration = Duration::from_secs(1);
 
 /// The snapshots that are being written for replicas: seldom more than one.
 #[derive(Default)]
@@ -37,7 +43,8 @@ impl Syncs {
     fn begin(&mut self, offset: u64, is_followed: bool) -> &mut Sync {
         self.last_number += 1;
         let number = self.last_number;
-        let sync = Sync { number, offset, is_followed, since: Vec::new(), bytes: 0, snapshot_only: Vec::new() };
+        let (since, snapshot_only, told) = (Vec::new(), Vec::new(), Stopwatch::start());
+        let sync = Sync { number, offset, is_followed, since, bytes: 0, snapshot_only, told };
         self.running.push(sync);
         let last = self.running.len() - 1;
         &mut self.running[last]
@@ -73,6 +80,20 @@ impl Stream {
         let only =
             self.syncs.running.iter().find(|sync| sync.number == number).map_or(0, |sync| sync.snapshot_only.len());
         only + self.replicas.iter().filter(|replica| replica.syncing == Some(number)).count()
+    }
+
+    /// Sends an empty line to those that wait for a snapshot, so that they do not give up.
+    pub(super) fn tell_waiting(&mut self, now: Millis) {
+        let Self { syncs, replicas, links, .. } = self;
+        for sync in syncs.running.iter_mut().filter(|sync| sync.told.elapsed() >= TELLING) {
+            sync.told = Stopwatch::start();
+            for client in &sync.snapshot_only {
+                client.send(b"\n");
+            }
+            for replica in replicas.iter_mut().filter(|replica| replica.syncing == Some(sync.number)) {
+                replica.deliver(b"\n", false, links, || now);
+            }
+        }
     }
 
     /// Keeps no more for snapshots that nobody waits for.
