@@ -3,7 +3,7 @@
 
 use super::reader::Reader;
 use super::{CHECKSUM, Content, VALKEY_FORMAT, format_of, read_value, write_content, write_length, write_string};
-use super::{LIBRARY, STRING, TIMES};
+use super::{HASH, LIBRARY, STRING, TIMES};
 use crate::base::clock::Millis;
 use crate::base::profile::{Family, PROFILES, Profile, Since};
 
@@ -277,10 +277,7 @@ impl KeyWriter {
             Content::Hash { timed, .. } => *timed = times,
             _ => {}
         }
-        if let Some(deadline) = deadline {
-            out.push(DEADLINE);
-            out.extend_from_slice(&deadline.to_le_bytes());
-        }
+        write_deadline(out, deadline);
         if let Content::String(value) = &content {
             out.push(STRING);
             for part in [name, &**value] {
@@ -300,6 +297,29 @@ impl KeyWriter {
         out.extend_from_slice(kind);
         write_string(out, name);
         out.extend_from_slice(value);
+    }
+
+    /// The same for a hash that is a table without deadlines of fields. They are not collected first, so a large one is written
+    /// in half the time.
+    pub fn write_table<'f>(
+        &self,
+        out: &mut Vec<u8>,
+        name: &[u8],
+        fields: impl ExactSizeIterator<Item = [&'f [u8]; 2]>,
+        deadline: Option<Millis>,
+    ) {
+        write_deadline(out, deadline);
+        out.push(HASH);
+        write_string(out, name);
+        write_length(out, fields.len());
+        fields.flatten().for_each(|part| write_string(out, part));
+    }
+}
+
+fn write_deadline(out: &mut Vec<u8>, deadline: Option<Millis>) {
+    if let Some(deadline) = deadline {
+        out.push(DEADLINE);
+        out.extend_from_slice(&deadline.to_le_bytes());
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::listing::Listing;
 use crate::base::profile::Profile;
-use crate::data::keyspace::{Entry, EntryWriter, Part, PointInTime, View};
+use crate::data::keyspace::{Entry, EntryWriter, Hash, Part, PointInTime, View};
 use crate::data::rdb::{KeyWriter, SnapshotWriter};
 
 /// The extension of a snapshot file.
@@ -58,7 +58,14 @@ enum Out {
 
 impl EntryWriter for KeyWriter {
     fn write(&self, entry: &Entry, out: &mut Vec<u8>) {
-        KeyWriter::write(self, out, entry.key(), entry.content(), entry.deadline());
+        let table = entry.collection::<Hash>().filter(|hash| !hash.is_packed() && !hash.is_timed());
+        match table {
+            Some(hash) => {
+                let fields = hash.iter().map(|pair| [pair.field(), pair.value()]);
+                self.write_table(out, entry.key(), fields, entry.deadline());
+            }
+            None => KeyWriter::write(self, out, entry.key(), entry.content(), entry.deadline()),
+        }
     }
 }
 
