@@ -330,7 +330,7 @@ fn compare_connections(title: &str, begin: &[&[&str]], peers: &[Peer]) -> Outcom
 type Request = fn(u64) -> Vec<u8>;
 
 /// The commands that write a key of 17 bytes.
-const VALUES: [(&str, Request); 6] = [
+const VALUES: [(&str, Request); 8] = [
     ("memory of keys with 64 bytes", |number| request(&["SET", &key(number), &"v".repeat(VALUE)])),
     ("memory of keys with 64 bytes and a deadline", |number| {
         request(&["SET", &key(number), &"v".repeat(VALUE), "PX", &(100_000_000 + number).to_string()])
@@ -339,11 +339,18 @@ const VALUES: [(&str, Request); 6] = [
         let pairs = (0..5).flat_map(|field| [format!("field{field}"), format!("value:{field:04}")]);
         collection("HSET", number, pairs)
     }),
+    ("memory of hashes of 5 fields with values of 100", |number| {
+        let pairs = (0..5).flat_map(|field| [format!("field{field}"), format!("{field:0100}")]);
+        collection("HSET", number, pairs)
+    }),
     ("memory of lists of 10 elements", |number| {
         collection("RPUSH", number, (0..10).map(|element| format!("element:{element:02}")))
     }),
     ("memory of sets of 5 members", |number| {
         collection("SADD", number, (0..5).map(|member| format!("member:{member:02}")))
+    }),
+    ("memory of sets of 5 members of 100 bytes", |number| {
+        collection("SADD", number, (0..5).map(|member| format!("{member:0100}")))
     }),
     ("memory of sorted sets of 5 members", |number| {
         collection("ZADD", number, (0..5).flat_map(|member| [member.to_string(), format!("member:{member:02}")]))
