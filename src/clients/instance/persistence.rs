@@ -133,7 +133,10 @@ impl Instance {
     pub fn save_snapshot(&self) -> Result<(), CommandError> {
         self.check_persists()?;
         let began = self.begin_save();
-        let (name, changes, capture) = self.begin_snapshot()?;
+        let (name, changes) = (self.snapshot_name(), self.stats.all().changes);
+        let capture =
+            self.with_everything(|view, libraries| Capture::whole(view, libraries, &self.profile, Form::File));
+        let capture = capture.map_err(|Busy| self.scripts.busy_error())?;
         self.write_snapshot(&name, &capture.finish(), changes, began)
     }
 
@@ -308,17 +311,10 @@ impl Instance {
         now
     }
 
-    /// The name of the file, the changes of all time, and what is to be written.
-    fn begin_snapshot(&self) -> Result<(PathBuf, u64, Capture), CommandError> {
-        let name = self.snapshot_name();
-        let changes = self.stats.all().changes;
-        let capture = self.capture(Form::File).map_err(|Busy| self.scripts.busy_error())?;
-        Ok((name, changes, capture))
-    }
-
     fn begin_background_save(&self) -> Result<(), CommandError> {
         let began = self.begin_save();
-        let (name, changes, capture) = self.begin_snapshot()?;
+        let (name, changes) = (self.snapshot_name(), self.stats.all().changes);
+        let capture = self.capture(Form::File).map_err(|Busy| self.scripts.busy_error())?;
         let folder = self.config.path("dir").unwrap_or_default();
         let (persistence, log, clock) = (Arc::clone(&self.persistence), Arc::clone(&self.log), Arc::clone(&self.clock));
         let number = *persistence.writing.lock_ignoring_poison();

@@ -71,7 +71,7 @@ impl Instance {
         let capture = self.capture(Form::of(path)).map_err(|Busy| self.scripts.busy_error())?;
         let shown = self.config.path("dir").map_or_else(|| PathBuf::from(path), |dir| dir.join(path));
         let (path, write_file) = (path.to_owned(), self.file_writer(named_by));
-        let is_long = !capture.is_small();
+        let is_long = !capture.is_copied();
         let write = move || write_file(&path, &capture.finish()).map_err(|error| unwritable(&shown, &error));
         Ok((is_long, write))
     }
@@ -83,9 +83,7 @@ impl Instance {
 
     /// All data and functions at one instant, for an instance of this process.
     pub(super) fn copy(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| {
-            Capture::begin(view, libraries, &self.profile, Form::Internal).finish_in(view)
-        })
+        self.with_everything(|view, libraries| Capture::whole(view, libraries, &self.profile, Form::Internal).finish())
     }
 
     pub(super) fn with_everything<T>(

@@ -44,10 +44,15 @@ impl Form {
 
 /// All data and functions at one instant.
 pub struct Capture {
-    copy: PointInTime,
+    keys: Keys,
     out: Out,
     is_sorted: bool,
-    is_small: bool,
+}
+
+enum Keys {
+    /// They are written while others change them.
+    Copying(PointInTime),
+    Copied(Vec<Part>),
 }
 
 /// What has been written in front of the keys.
@@ -81,8 +86,37 @@ impl EntryWriter for LineWriter {
 }
 
 impl Capture {
-    /// Begins with what a view of everything shows, and with these function libraries.
+    /// Begins with what a view of everything shows, and with these function libraries. Few keys are copied at once: then nobody
+    /// has to wait for a shard that a script may hold.
     pub fn begin<'l>(
+        view: &mut View<'_>,
+        libraries: impl Iterator<Item = &'l [u8]>,
+        profile: &Profile,
+        form: Form,
+    ) -> Self {
+        let mut capture = Self::prepare(view, libraries, profile, form);
+        if let Keys::Copying(copy) = &capture.keys
+            && copy.keys() <= FEW_KEYS
+            && view.used_bytes() <= FEW_BYTES
+        {
+            capture.copy_all(view);
+        }
+        capture
+    }
+
+    /// The same, and all keys are copied within the view.
+    pub fn whole<'l>(
+        view: &mut View<'_>,
+        libraries: impl Iterator<Item = &'l [u8]>,
+        profile: &Profile,
+        form: Form,
+    ) -> Self {
+        let mut capture = Self::prepare(view, libraries, profile, form);
+        capture.copy_all(view);
+        capture
+    }
+
+    fn prepare<'l>(
         view: &mut View<'_>,
         libraries: impl Iterator<Item = &'l [u8]>,
         profile: &Profile,
@@ -106,25 +140,28 @@ impl Capture {
             }
         };
         let copy = view.begin_copy(writer, form.is_sorted());
-        let is_small = copy.keys() <= FEW_KEYS && view.used_bytes() <= FEW_BYTES;
-        Self { copy, out, is_sorted: form.is_sorted(), is_small }
+        Self { keys: Keys::Copying(copy), out, is_sorted: form.is_sorted() }
     }
 
-    /// Whether it takes so little time that nobody notices.
-    pub fn is_small(&self) -> bool {
-        self.is_small
+    fn copy_all(&mut self, view: &mut View<'_>) {
+        if let Keys::Copying(copy) = std::mem::replace(&mut self.keys, Keys::Copied(Vec::new())) {
+            self.keys = Keys::Copied(view.finish_copy(copy));
+        }
     }
 
-    /// Writes everything while others change it. The caller holds no view.
+    /// Whether so little is left to do that nobody notices.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.keys, Keys::Copied(_))
+    }
+
+    /// Writes everything, while others change it if it is not copied yet; then the caller holds no view, and waits for scripts.
     pub fn finish(self) -> Vec<u8> {
-        let Self { copy, out, is_sorted, .. } = self;
-        out.finish(copy.finish(), is_sorted)
-    }
-
-    /// Writes everything within the view that began it.
-    pub fn finish_in(self, view: &mut View<'_>) -> Vec<u8> {
-        let Self { copy, out, is_sorted, .. } = self;
-        out.finish(view.finish_copy(copy), is_sorted)
+        let Self { keys, out, is_sorted } = self;
+        let parts = match keys {
+            Keys::Copying(copy) => copy.finish(),
+            Keys::Copied(parts) => parts,
+        };
+        out.finish(parts, is_sorted)
     }
 }
 

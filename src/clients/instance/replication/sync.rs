@@ -166,7 +166,7 @@ impl Instance {
             send_snapshot(&stream, number, snapshot, clock.millis());
             return Ok(());
         };
-        if capture.is_small() {
+        if capture.is_copied() {
             send_snapshot(&stream, number, capture.finish(), clock.millis());
             return Ok(());
         }
