@@ -594,28 +594,24 @@ impl Client {
 
     /// Sends bytes to the client that answer nothing it asked. Returns how many wait to be sent.
     pub fn send(&self, bytes: &[u8]) -> usize {
-        self.send_by(bytes, |outbox| outbox.push(bytes))
+        self.send_by(bytes, Outbox::push)
     }
 
     /// As [`send`](Self::send), for a long message that need not be copied.
     pub fn send_owned(&self, bytes: Vec<u8>) -> usize {
-        if self.signals.load(Ordering::Acquire) & Signal::Served as u32 != 0 {
-            return self.send(&bytes);
-        }
-        let mut bytes = Some(bytes);
-        self.send_by(&[], |outbox| outbox.push_owned(bytes.take().unwrap_or_default()))
+        self.send_by(bytes, Outbox::push_owned)
     }
 
     /// As [`send`](Self::send), for a long message that others are sent, too.
     pub fn send_shared(&self, message: &Arc<[u8]>) -> usize {
-        self.send_by(message, |outbox| outbox.push_shared(message))
+        self.send_by(message, Outbox::push_shared)
     }
 
-    fn send_by(&self, bytes: &[u8], push: impl FnOnce(&mut Outbox)) -> usize {
+    fn send_by<M: AsRef<[u8]>>(&self, message: M, push: impl FnOnce(&mut Outbox, M)) -> usize {
         if self.signals.load(Ordering::Acquire) & Signal::Served as u32 != 0
             && let BlockedOn::Served(served) = &mut *self.blocked_on()
         {
-            served.messages.extend_from_slice(bytes);
+            served.messages.extend_from_slice(message.as_ref());
             return served.messages.len() + self.seen.output.load(Ordering::Relaxed);
         }
         let mut outbox = self.outbox();
@@ -624,7 +620,7 @@ impl Client {
         }
         // If mail is there already, its signal is on the way.
         let first = outbox.is_empty();
-        push(&mut outbox);
+        push(&mut outbox, message);
         let waiting = outbox.len() + self.seen.output.load(Ordering::Relaxed);
         if first {
             // Set before others can find the mail: it is to be sent in front of the reply to the next request.
