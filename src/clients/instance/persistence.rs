@@ -134,8 +134,9 @@ impl Instance {
         self.check_persists()?;
         let began = self.begin_save();
         let (name, changes) = (self.snapshot_name(), self.stats.all().changes);
-        let capture =
-            self.with_everything(|view, libraries| Capture::whole(view, libraries, &self.profile, Form::File));
+        // Redis lets everybody wait.
+        let capture = self
+            .with_everything(|view, libraries| Capture::begin(view, libraries, &self.profile, Form::File).copied(view));
         let capture = capture.map_err(|Busy| self.scripts.busy_error())?;
         self.write_snapshot(&name, &capture.finish(), changes, began)
     }

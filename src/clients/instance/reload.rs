@@ -52,7 +52,7 @@ impl Instance {
         if options.save {
             let libraries = interpreters.started_functions().into_iter().flat_map(|libraries| libraries.libraries());
             let sources = libraries.map(|library| library.source.as_slice());
-            self.keep_snapshot(Capture::whole(view, sources, &self.profile, Form::OwnFile).finish())?;
+            self.keep_snapshot(Capture::begin(view, sources, &self.profile, Form::OwnFile).copied(view).finish())?;
         }
         let snapshot = self.kept_snapshot()?;
         self.load_snapshot(view, interpreters, &snapshot, options)

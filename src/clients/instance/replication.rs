@@ -447,7 +447,7 @@ impl Instance {
             self.identity.replication_id().current.clone_into(&mut history);
             (offset, selected) = (stream.offset, stream.database);
             stream.add(client, about, Some(inbox), self.clock.millis(), &[]);
-            Capture::whole(view, libraries, &self.profile, Form::Internal).finish()
+            Capture::begin(view, libraries, &self.profile, Form::Internal).copied(view).finish()
         })?;
         Ok(Synced::Everything { history, offset, selected, snapshot })
     }

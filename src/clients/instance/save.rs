@@ -83,7 +83,9 @@ impl Instance {
 
     /// All data and functions at one instant, for an instance of this process.
     pub(super) fn copy(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| Capture::whole(view, libraries, &self.profile, Form::Internal).finish())
+        self.with_everything(|view, libraries| {
+            Capture::begin(view, libraries, &self.profile, Form::Internal).copied(view).finish()
+        })
     }
 
     pub(super) fn with_everything<T>(

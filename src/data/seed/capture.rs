@@ -94,34 +94,6 @@ impl Capture {
         profile: &Profile,
         form: Form,
     ) -> Self {
-        let mut capture = Self::prepare(view, libraries, profile, form);
-        if let Keys::Copying(copy) = &capture.keys
-            && copy.keys() <= FEW_KEYS
-            && view.used_bytes() <= FEW_BYTES
-        {
-            capture.copy_all(view);
-        }
-        capture
-    }
-
-    /// The same, and all keys are copied within the view.
-    pub fn whole<'l>(
-        view: &mut View<'_>,
-        libraries: impl Iterator<Item = &'l [u8]>,
-        profile: &Profile,
-        form: Form,
-    ) -> Self {
-        let mut capture = Self::prepare(view, libraries, profile, form);
-        capture.copy_all(view);
-        capture
-    }
-
-    fn prepare<'l>(
-        view: &mut View<'_>,
-        libraries: impl Iterator<Item = &'l [u8]>,
-        profile: &Profile,
-        form: Form,
-    ) -> Self {
         let (out, writer): (_, Box<dyn EntryWriter>) = match form {
             Form::Listing => {
                 let mut listing = Listing::new(*profile);
@@ -140,13 +112,18 @@ impl Capture {
             }
         };
         let copy = view.begin_copy(writer, form.is_sorted());
-        Self { keys: Keys::Copying(copy), out, is_sorted: form.is_sorted() }
+        let is_small = copy.keys() <= FEW_KEYS && view.used_bytes() <= FEW_BYTES;
+        let capture = Self { keys: Keys::Copying(copy), out, is_sorted: form.is_sorted() };
+        if is_small { capture.copied(view) } else { capture }
     }
 
-    fn copy_all(&mut self, view: &mut View<'_>) {
-        if let Keys::Copying(copy) = std::mem::replace(&mut self.keys, Keys::Copied(Vec::new())) {
-            self.keys = Keys::Copied(view.finish_copy(copy));
-        }
+    /// With all keys copied within the view that began it.
+    pub fn copied(self, view: &mut View<'_>) -> Self {
+        let keys = match self.keys {
+            Keys::Copying(copy) => Keys::Copied(view.finish_copy(copy)),
+            copied @ Keys::Copied(_) => copied,
+        };
+        Self { keys, ..self }
     }
 
     /// Whether so little is left to do that nobody notices.
