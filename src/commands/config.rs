@@ -119,8 +119,8 @@ fn set(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         pairs.push((args.bytes()?, args.bytes()?));
     }
     // If there are more, one of them is unknown or comes twice, and all are refused.
-    let first = pairs.iter().take(Config::MOST_PARAMETERS);
-    let is_of_process = first.into_iter().any(|(name, _)| call.server.config.is_of_process(name, profile));
+    let mut first = pairs.iter().take(Config::MOST_PARAMETERS);
+    let is_of_process = first.any(|(name, _)| call.server.config.is_of_process(name, profile));
     if is_of_process {
         call.permit_at_root(args)?;
     }

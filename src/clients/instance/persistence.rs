@@ -12,7 +12,7 @@ use crate::base::files::{self, Creation};
 use crate::base::profile::Family;
 use crate::base::sync::MutexExt;
 use crate::data::keyspace::Busy;
-use crate::data::seed::{Capture, Form};
+use crate::data::seed::Form;
 use crate::powers::Hook;
 
 /// Redis tries a failed background save again after this time.
@@ -135,9 +135,7 @@ impl Instance {
         let began = self.begin_save();
         let (name, changes) = (self.snapshot_name(), self.stats.all().changes);
         // Redis lets everybody wait.
-        let capture = self
-            .with_everything(|view, libraries| Capture::begin(view, libraries, &self.profile, Form::File).copied(view));
-        let capture = capture.map_err(|Busy| self.scripts.busy_error())?;
+        let capture = self.capture_at_once(Form::File).map_err(|Busy| self.scripts.busy_error())?;
         self.write_snapshot(&name, &capture.finish(), changes, began)
     }
 
@@ -180,8 +178,8 @@ impl Instance {
         }
     }
 
-    /// BGSAVE: the data is written as it is now, by a thread, while clients go on. `later` is for a transaction, which has locked the data:
-    /// the periodic work takes the snapshot.
+    /// BGSAVE: the data is written as it is now, by a thread, while clients go on. `later` is for a transaction, which has locked
+    /// the data: the periodic work takes the snapshot.
     pub fn save_in_background(&self, later: bool) -> Result<(), CommandError> {
         self.check_persists()?;
         if later {

@@ -212,7 +212,7 @@ impl Stream {
                 Acknowledgement::Received => replica.acknowledged,
                 Acknowledgement::Fsynced => replica.fsynced,
             };
-            replica.syncing.is_none() && place >= offset
+            replica.is_online() && place >= offset
         };
         self.replicas.iter().filter(has).count()
     }
@@ -271,6 +271,11 @@ impl Replica {
         } else {
             self.deliver(&bytes, false, links, || now);
         }
+    }
+
+    /// Whether it has its snapshot, or needed none.
+    fn is_online(&self) -> bool {
+        self.syncing.is_none()
     }
 
     /// How it is called in orders for its link.
@@ -615,7 +620,7 @@ impl Instance {
     pub fn good_replicas(&self) -> usize {
         let most = self.config.number::<Millis>("min-replicas-max-lag");
         let now = self.clock.millis();
-        self.stream().replicas.iter().filter(|replica| replica.syncing.is_none() && replica.lag(now) <= most).count()
+        self.stream().replicas.iter().filter(|replica| replica.is_online() && replica.lag(now) <= most).count()
     }
 
     /// Whether writes are refused because too few replicas are there (`min-replicas-to-write`).
@@ -654,7 +659,7 @@ impl Instance {
         }
         Self::send_what_is_due(&mut stream, now);
         let longest = seconds("repl-timeout");
-        let silent = |replica: &&Replica| replica.syncing.is_none() && replica.lag(now) > longest;
+        let silent = |replica: &&Replica| replica.is_online() && replica.lag(now) > longest;
         let silent: Vec<Arc<Client>> =
             stream.replicas.iter().filter(silent).map(|replica| Arc::clone(&replica.client)).collect();
         if !self.is_replica() && now - stream.pinged_at >= seconds("repl-ping-replica-period").saturating_mul(1000) {
@@ -677,7 +682,7 @@ impl Instance {
             address: replica.address(),
             port: replica.about.port,
             is_in_process: replica.inbox.is_some(),
-            is_online: replica.syncing.is_none(),
+            is_online: replica.is_online(),
             acknowledged: replica.acknowledged,
             lag: replica.lag(now),
         });

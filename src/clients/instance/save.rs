@@ -81,11 +81,9 @@ impl Instance {
         self.with_everything(|view, libraries| Capture::begin(view, libraries, &self.profile, form))
     }
 
-    /// All data and functions at one instant, for an instance of this process.
-    pub(super) fn copy(&self) -> Result<Vec<u8>, Busy> {
-        self.with_everything(|view, libraries| {
-            Capture::begin(view, libraries, &self.profile, Form::Internal).copied(view).finish()
-        })
+    /// The same, with everything copied while nobody is served.
+    pub(super) fn capture_at_once(&self, form: Form) -> Result<Capture, Busy> {
+        self.with_everything(|view, libraries| Capture::begin(view, libraries, &self.profile, form).copied(view))
     }
 
     pub(super) fn with_everything<T>(

@@ -102,6 +102,18 @@ fn back_off(round: u32) {
     }
 }
 
+/// Retries with back-off until a lock is free: for a slow script itself, and for whoever can wait for one.
+fn lock_unconditionally<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let mut round = 0_u32;
+    loop {
+        if let Some(locked) = attempt() {
+            return locked;
+        }
+        back_off(round);
+        round = round.saturating_add(1);
+    }
+}
+
 fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -247,18 +259,6 @@ impl Keyspace {
             back_off(round);
         }
         Err(Busy)
-    }
-
-    /// Retries with back-off until a lock is free: for the slow script itself.
-    fn lock_unconditionally<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
-        let mut round = 0_u32;
-        loop {
-            if let Some(locked) = attempt() {
-                return locked;
-            }
-            back_off(round);
-            round = round.saturating_add(1);
-        }
     }
 
     /// Every watch on a key of this keyspace.

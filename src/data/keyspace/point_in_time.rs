@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::entry::Entry;
-use super::store::{Contents, Shard, Store};
+use super::store::{Contents, Shard};
 use super::view::is_expired;
-use super::{Databases, back_off};
+use super::{Databases, lock_unconditionally};
 use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 
@@ -186,7 +186,8 @@ impl PointInTime {
             // Views lock ascending. Whoever locks everything meets this thread once so, and would otherwise follow it through all
             // shards.
             for store in self.databases.iter().rev().filter_map(OnceLock::get).map(|database| &database.store) {
-                parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(store, index))));
+                let lock = |index| lock_unconditionally(|| store.try_lock(index));
+                parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(index))));
             }
             let emptied = std::mem::take(&mut *self.plan.emptied.lock_ignoring_poison());
             parts.extend(emptied.into_iter().map(|(progress, contents)| self.plan.finish(progress, contents.iter())));
@@ -198,18 +199,6 @@ impl PointInTime {
     pub(super) fn take_from(&self, shard: &mut Shard<'_>) -> Option<Part> {
         let progress = shard.take_copy(&self.plan)?;
         Some(self.plan.finish(progress, shard.iter()))
-    }
-}
-
-/// Locks a shard, however long somebody holds it.
-fn lock(store: &Store, index: usize) -> Shard<'_> {
-    let mut round = 0_u32;
-    loop {
-        if let Some(shard) = store.try_lock(index) {
-            return shard;
-        }
-        back_off(round);
-        round = round.saturating_add(1);
     }
 }
 

@@ -117,6 +117,13 @@ impl Capture {
         if is_small { capture.copied(view) } else { capture }
     }
 
+    /// A snapshot of these function libraries alone.
+    pub fn of_libraries<'l>(libraries: impl Iterator<Item = &'l [u8]>, profile: &Profile) -> Self {
+        let mut snapshot = SnapshotWriter::new(*profile, false);
+        libraries.for_each(|source| snapshot.library(source));
+        Self { keys: Keys::Copied(Vec::new()), out: Out::Snapshot(snapshot), is_sorted: false }
+    }
+
     /// With all keys copied within the view that began it.
     pub fn copied(self, view: &mut View<'_>) -> Self {
         let keys = match self.keys {

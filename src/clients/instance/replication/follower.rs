@@ -17,6 +17,7 @@ use crate::clients::fleet::Losing;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Client, Peer, ReplicaIntroduction};
 use crate::data::keyspace::Busy;
+use crate::data::seed::Form;
 use crate::powers::Hook;
 
 /// What a replica has to do.
@@ -293,7 +294,8 @@ impl Instance {
         let past = self.past();
         let is_due = past.is_empty() || past.is_long();
         drop(past);
-        if is_due && let Ok(snapshot) = self.copy() {
+        if is_due && let Ok(capture) = self.capture_at_once(Form::Internal) {
+            let snapshot = capture.finish();
             let (offset, selected) = (self.replication_offset(), self.selected_by_stream());
             self.past().add(snapshot, offset, selected);
         }

@@ -122,6 +122,15 @@ impl Pending {
     pub(super) fn changes(&self) -> usize {
         self.changes
     }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All of it, and whether each part is a change.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        self.parts.iter().map(|part| (part.bytes.as_slice(), part.is_change))
+    }
 }
 
 impl Instance {
@@ -272,8 +281,8 @@ impl Instance {
         let is_held = |replica: &&Replica| stream.links.state(&replica.name()) == LinkState::Held;
         let held = stream.replicas.iter().filter(is_held);
         held.map(|replica| {
-            let changes = replica.pending.parts.iter().filter(|part| part.is_change);
-            (replica.name(), changes.map(|part| part.bytes.clone()).collect())
+            let changes = replica.pending.parts().filter(|(_, is_change)| *is_change);
+            (replica.name(), changes.map(|(bytes, _)| bytes.to_vec()).collect())
         })
         .collect()
     }

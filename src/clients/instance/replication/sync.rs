@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::links::Pending;
 use super::{Replica, Stream, SyncRequest};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
 use crate::clients::session::{Client, ReplicaIntroduction, SnapshotContent};
 use crate::data::keyspace::Busy;
-use crate::data::seed::{self, Capture, Form};
+use crate::data::seed::{Capture, Form};
 
 /// A snapshot that is being written for replicas.
 struct Sync {
@@ -20,9 +21,8 @@ struct Sync {
     offset: u64,
     /// Whether all that has changed since is kept.
     is_followed: bool,
-    /// What was sent since, and whether it is a change.
-    since: Vec<(Vec<u8>, bool)>,
-    bytes: usize,
+    /// What was sent since.
+    since: Pending,
     /// Those that want the snapshot and nothing else.
     snapshot_only: Vec<Arc<Client>>,
     /// Since those that wait were last told that it is being written.
@@ -40,27 +40,29 @@ pub(super) struct Syncs {
 }
 
 impl Syncs {
-    fn begin(&mut self, offset: u64, is_followed: bool) -> &mut Sync {
+    /// Begins one, and returns its number.
+    fn begin(&mut self, offset: u64, is_followed: bool) -> u64 {
         self.last_number += 1;
         let number = self.last_number;
-        let (since, snapshot_only, told) = (Vec::new(), Vec::new(), Stopwatch::start());
-        let sync = Sync { number, offset, is_followed, since, bytes: 0, snapshot_only, told };
-        self.running.push(sync);
-        let last = self.running.len() - 1;
-        &mut self.running[last]
+        let (since, snapshot_only, told) = (Pending::default(), Vec::new(), Stopwatch::start());
+        self.running.push(Sync { number, offset, is_followed, since, snapshot_only, told });
+        number
+    }
+
+    fn find(&self, number: u64) -> Option<&Sync> {
+        self.running.iter().find(|sync| sync.number == number)
     }
 
     /// Keeps what replicas are sent for those that wait for a snapshot.
     pub(super) fn keep(&mut self, bytes: &[u8], is_change: bool) {
         for sync in &mut self.running {
-            sync.since.push((bytes.to_vec(), is_change));
-            sync.bytes += bytes.len();
+            sync.since.push(bytes, is_change, None);
         }
     }
 
     /// How many bytes will follow a snapshot.
     pub(super) fn bytes_since(&self, number: u64) -> usize {
-        self.running.iter().find(|sync| sync.number == number).map_or(0, |sync| sync.bytes)
+        self.find(number).map_or(0, |sync| sync.since.bytes())
     }
 
     /// Nobody is sent what is being written. Returns those that want a snapshot and nothing else, and wait for it.
@@ -77,8 +79,7 @@ impl Syncs {
 impl Stream {
     /// How many wait for a snapshot.
     fn waiting_for(&self, number: u64) -> usize {
-        let only =
-            self.syncs.running.iter().find(|sync| sync.number == number).map_or(0, |sync| sync.snapshot_only.len());
+        let only = self.syncs.find(number).map_or(0, |sync| sync.snapshot_only.len());
         only + self.replicas.iter().filter(|replica| replica.syncing == Some(number)).count()
     }
 
@@ -123,8 +124,8 @@ impl Stream {
             replica.acknowledged_at = now;
             let message = next(&replica.client);
             replica.deliver_owned(message, links, now);
-            for (bytes, is_change) in &since {
-                replica.deliver(bytes, *is_change, links, || now);
+            for (bytes, is_change) in since.parts() {
+                replica.deliver(bytes, is_change, links, || now);
             }
         }
     }
@@ -143,29 +144,24 @@ impl Instance {
         if is_whole && self.join_sync(client, &about, request) {
             return Ok(());
         }
-        let (number, capture, snapshot) = self.with_everything(|view, libraries| {
+        let (number, capture) = self.with_everything(|view, libraries| {
             let mut stream = self.stream();
             if !about.snapshot_only {
                 self.begin_stream(&mut stream);
                 stream.selected = None;
             }
             let (offset, is_followed) = (stream.offset, stream.is_on);
-            let number = stream.syncs.begin(offset, is_followed).number;
+            let number = stream.syncs.begin(offset, is_followed);
             self.await_sync(&mut stream, number, client, &about, request);
-            match about.content {
-                SnapshotContent::Everything => {
-                    (number, Some(Capture::begin(view, libraries, &self.profile, Form::Replica)), Vec::new())
-                }
-                SnapshotContent::Functions => (number, None, seed::libraries(libraries, &self.profile)),
-                SnapshotContent::Nothing => (number, None, seed::libraries(std::iter::empty(), &self.profile)),
-            }
+            let capture = match about.content {
+                SnapshotContent::Everything => Capture::begin(view, libraries, &self.profile, Form::Replica),
+                SnapshotContent::Functions => Capture::of_libraries(libraries, &self.profile),
+                SnapshotContent::Nothing => Capture::of_libraries(std::iter::empty(), &self.profile),
+            };
+            (number, capture)
         })?;
         let stream = Arc::clone(&self.replication.stream);
         let clock = Arc::clone(&self.clock);
-        let Some(capture) = capture else {
-            send_snapshot(&stream, number, snapshot, clock.millis());
-            return Ok(());
-        };
         if capture.is_copied() {
             send_snapshot(&stream, number, capture.finish(), clock.millis());
             return Ok(());

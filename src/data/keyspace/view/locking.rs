@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 
 use super::{HashedKey, LockedShard, View};
 use crate::base::clock::Clock;
-use crate::data::keyspace::{Busy, Database, Keyspace, Scope, try_lock};
+use crate::data::keyspace::{Busy, Database, Keyspace, Scope, lock_unconditionally, try_lock};
 
 impl<'k> View<'k> {
     #[inline]
@@ -101,7 +101,7 @@ impl<'k> View<'k> {
             Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.lock_another(self.db, shard)),
             Scope::Everything => {
                 let keyspace = self.keyspace;
-                let creating = keyspace.lock_unconditionally(|| try_lock(&keyspace.creating));
+                let creating = lock_unconditionally(|| try_lock(&keyspace.creating));
                 for (db, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
                     (0..keyspace.shards()).for_each(|shard| self.lock_another(db, shard));
                 }
@@ -116,9 +116,9 @@ impl<'k> View<'k> {
         let keyspace = self.keyspace;
         let database = match keyspace.databases[db as usize].get() {
             Some(database) => database,
-            None => keyspace.make_database(db, &keyspace.lock_unconditionally(|| try_lock(&keyspace.creating))),
+            None => keyspace.make_database(db, &lock_unconditionally(|| try_lock(&keyspace.creating))),
         };
-        let shard = keyspace.lock_unconditionally(|| database.store.try_lock(index));
+        let shard = lock_unconditionally(|| database.store.try_lock(index));
         self.locked.insert(at, LockedShard { db, index: index as u32, shard });
     }
 
