@@ -1,16 +1,22 @@
 //! A real browser without a window, driven through the two pipes that it has for that.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 /// How long the browser may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a browser is started until the page stands.
+const STARTS: usize = 3;
+/// The file, in the folder of a page, for what the browser complains of.
+const COMPLAINTS: &str = "complaints.txt";
 /// The names under which it may be installed.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -30,7 +36,21 @@ pub struct Page {
 
 impl Page {
     /// Opens a page, in a window of this size; the browser prefers light or dark.
-    pub fn open(html: &str, (width, height): (u32, u32), scheme: &str) -> Self {
+    ///
+    /// A browser that ends before the page stands is started again: that it starts is not what is tested here.
+    pub fn open(html: &str, size: (u32, u32), scheme: &str) -> Self {
+        let mut failures = Vec::new();
+        while failures.len() < STARTS {
+            let mut page = Self::launch(html);
+            match page.load(size, scheme) {
+                Ok(()) => return page,
+                Err(failure) => failures.push(failure),
+            }
+        }
+        panic!("the browser was started {STARTS} times:\n{}", failures.join("\n"));
+    }
+
+    fn launch(html: &str) -> Self {
         static PAGES: AtomicU32 = AtomicU32::new(0);
         let number = PAGES.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("redouble-page-{}-{number}", std::process::id()));
@@ -40,23 +60,26 @@ impl Page {
         let (mut browser, told) = start(&folder);
         let orders = browser.stdin.take().expect("its orders");
         let url = format!("file://{}", file.display());
-        let mut page = Self { browser, orders, told, events: Vec::new(), session: None, asked: 0, folder, url };
-        let target = page.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
-        let attached = page.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
-        page.session = attached["sessionId"].as_str().map(str::to_owned);
+        Self { browser, orders, told, events: Vec::new(), session: None, asked: 0, folder, url }
+    }
+
+    fn load(&mut self, (width, height): (u32, u32), scheme: &str) -> Result<(), String> {
+        let target = self.order("Target.createTarget", json!({ "url": "about:blank" }))?["targetId"].clone();
+        let attached = self.order("Target.attachToTarget", json!({ "targetId": target, "flatten": true }))?;
+        self.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Network", "Log"] {
-            page.call(&format!("{domain}.enable"), json!({}));
+            self.order(&format!("{domain}.enable"), json!({}))?;
         }
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        page.call("Emulation.setDeviceMetricsOverride", size);
+        self.order("Emulation.setDeviceMetricsOverride", size)?;
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        page.call("Emulation.setEmulatedMedia", json!({ "features": features }));
-        page.call("Page.navigate", json!({ "url": page.url }));
-        while !page.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let event = page.hear();
-            page.events.push(event);
+        self.order("Emulation.setEmulatedMedia", json!({ "features": features }))?;
+        self.order("Page.navigate", json!({ "url": self.url }))?;
+        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
+            let event = self.hear()?;
+            self.events.push(event);
         }
-        page
+        Ok(())
     }
 
     /// What an expression of the page comes to; a promise is waited for.
@@ -140,6 +163,10 @@ impl Page {
 
     #[track_caller]
     fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.order(method, parameters).unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
+    fn order(&mut self, method: &str, parameters: Value) -> Result<Value, String> {
         self.asked += 1;
         let mut order = json!({ "id": self.asked, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -147,25 +174,37 @@ impl Page {
         }
         let mut bytes = order.to_string().into_bytes();
         bytes.push(0);
-        self.orders.write_all(&bytes).expect("the browser takes orders");
+        if let Err(error) = self.orders.write_all(&bytes) {
+            return Err(self.failure(&format!("takes no orders: {error}")));
+        }
         loop {
-            let mut answer = self.hear();
+            let mut answer = self.hear()?;
             if answer["id"] == self.asked {
                 assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].take();
+                return Ok(answer["result"].take());
             }
             self.events.push(answer);
         }
     }
 
-    fn hear(&mut self) -> Value {
-        self.told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("the browser says nothing: {error}"))
+    fn hear(&mut self) -> Result<Value, String> {
+        self.told.recv_timeout(PATIENCE).map_err(|error| self.failure(&format!("says nothing: {error}")))
+    }
+
+    /// What became of the browser, and the last that it complained of.
+    fn failure(&mut self, what: &str) -> String {
+        let end = self.browser.try_wait();
+        let complaints = std::fs::read(self.folder.join(COMPLAINTS)).unwrap_or_default();
+        let complaints = String::from_utf8_lossy(&complaints);
+        let last: Vec<&str> = complaints.lines().rev().take(10).collect();
+        format!("the browser {what}; its end: {end:?}; its complaints, last first:\n{}", last.join("\n"))
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        let _ = self.browser.kill();
+        // Its helpers too: they would write to the folder again when it has been removed.
+        let _ = kill_process_group(Pid::from_child(&self.browser), Signal::KILL);
         let _ = self.browser.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -181,6 +220,7 @@ fn start(folder: &std::path::Path) -> (Child, Receiver<Value>) {
             NAMES.join(", ")
         )
     });
+    let complaints = std::fs::File::create(folder.join(COMPLAINTS)).expect("a file for its complaints");
     // It takes orders from its third further file and answers to its fourth.
     let mut browser = Command::new("sh")
         .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", &name])
@@ -188,9 +228,10 @@ fn start(folder: &std::path::Path) -> (Child, Receiver<Value>) {
         .args(["--disable-dev-shm-usage", "--disable-extensions", "--remote-debugging-pipe"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg("about:blank")
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(complaints)
         .spawn()
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut answers = BufReader::new(browser.stdout.take().expect("its answers"));
