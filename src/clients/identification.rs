@@ -1,13 +1,14 @@
 //! Finds out which process is at the other end of a connection, while the journal is on.
 //!
-//! One thread looks it up for all servers of this process. A new connection waits for the answer before it runs its first
-//! command, because a client that sends one command may have ended right behind it; but not for long.
+//! A process that was found before is looked up at once. The others are looked for by one thread for all servers of this process. A new
+//! connection waits for the answer before it runs its first command, because a client that sends one command may have ended right behind
+//! it; but not for long.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::base::clock::Clock;
 use crate::base::process::{ProcessSearch, SearchScope};
+use crate::base::sync::MutexExt;
 use crate::clients::session::{Client, Signal};
 
 /// How long a connection waits for the answer before it runs its first command. The answer takes less than a millisecond,
@@ -27,8 +29,13 @@ const MAX_WAITING: usize = 10_000;
 #[derive(Default)]
 pub struct Identification {
     /// The thread is started for the first client. `None` if processes cannot be found here.
-    questions: OnceLock<Option<Sender<Question>>>,
+    lookup: OnceLock<Option<Lookup>>,
     waiting: Arc<AtomicUsize>,
+}
+
+struct Lookup {
+    search: Arc<Mutex<ProcessSearch>>,
+    questions: Sender<Question>,
 }
 
 /// Becomes ready when a client's process is known, or will not be known soon.
@@ -63,12 +70,21 @@ impl Identification {
         self.ask(client, scope, None);
     }
 
-    /// Whether the question was asked.
+    /// Whether the question was asked. The process of a new client may be known at once.
     fn ask(&self, client: &Arc<Client>, scope: SearchScope, asker: Option<oneshot::Sender<()>>) -> bool {
         if client.is_identified() || client.peer().endpoint().is_none() {
             return false;
         }
-        let Some(questions) = self.questions.get_or_init(|| start(Arc::clone(&self.waiting))) else { return false };
+        let lookup = self.lookup.get_or_init(|| Lookup::start(Arc::clone(&self.waiting)));
+        let Some(Lookup { search, questions }) = lookup else { return false };
+        // The thread may be looking into all processes.
+        if asker.is_some()
+            && let (Ok(mut search), Some(endpoint)) = (search.try_lock(), client.peer().endpoint())
+            && let Some(process) = search.find_known(endpoint, scope)
+        {
+            client.set_process(Some(process));
+            return false;
+        }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return false;
@@ -77,20 +93,24 @@ impl Identification {
     }
 }
 
-/// Starts the thread, which ends with the last sender.
-fn start(waiting: Arc<AtomicUsize>) -> Option<Sender<Question>> {
-    let search = ProcessSearch::new()?;
-    let (sender, receiver) = mpsc::channel();
-    let thread = std::thread::Builder::new().name("redouble-identify".into());
-    thread.spawn(move || answer(&receiver, &waiting, search)).ok()?;
-    Some(sender)
+impl Lookup {
+    /// Starts the thread, which ends with the last sender.
+    fn start(waiting: Arc<AtomicUsize>) -> Option<Self> {
+        let search = Arc::new(Mutex::new(ProcessSearch::new()?));
+        let (questions, receiver) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("redouble-identify".into());
+        let threads = Arc::clone(&search);
+        thread.spawn(move || answer(&receiver, &waiting, &threads)).ok()?;
+        Some(Self { search, questions })
+    }
 }
 
-fn answer(questions: &Receiver<Question>, waiting: &AtomicUsize, mut search: ProcessSearch) {
+fn answer(questions: &Receiver<Question>, waiting: &AtomicUsize, search: &Mutex<ProcessSearch>) {
     for Question { client, scope, asker } in questions {
         waiting.fetch_sub(1, Ordering::Relaxed);
         let Some(client) = client.upgrade() else { continue };
-        let process = client.peer().endpoint().and_then(|endpoint| search.find(endpoint, scope));
+        let endpoint = client.peer().endpoint();
+        let process = endpoint.and_then(|endpoint| search.lock_ignoring_poison().find(endpoint, scope));
         let is_known = process.is_some();
         client.set_process(process);
         let is_in_time = asker.is_some_and(|asker| asker.send(()).is_ok());

@@ -383,6 +383,33 @@ fn a_client_that_sends_one_command_and_ends_is_known_all_the_same() {
 }
 
 #[test]
+fn a_program_that_became_another_one_is_called_what_it_is_now() {
+    let folder = Folder::new("exec");
+    std::fs::write(
+        folder.path("worker.sh"),
+        r#"
+        port=${REDIS_URL##*:}
+        port=${port%%/*}
+        for number in 1 2 3; do
+          exec 5<>"/dev/tcp/127.0.0.1/$port"
+          printf 'SET key %s\r\n' "$number" >&5
+          read -r reply <&5
+          exec 5>&-
+        done
+        [ "$1" = again ] || exec bash "$0" again
+    "#,
+    )
+    .unwrap();
+    let script = format!("cd '{}' && bash worker.sh once", folder.0.display());
+    let lines = lines(&run(&folder, &[], &script));
+    let sets: Vec<&Value> = lines.iter().filter(|line| line["command"][0] == "SET").collect();
+    assert!(sets.iter().all(|line| line["pid"].is_u64() && line["pid"] == sets[0]["pid"]), "{sets:?}");
+    let programs: Vec<&str> = sets.iter().map(|line| line["program"].as_str().unwrap()).collect();
+    let [before, behind] = ["bash worker.sh once", "bash worker.sh again"];
+    assert_eq!(programs, [before, before, before, behind, behind, behind]);
+}
+
+#[test]
 fn the_commands_of_a_script_that_follow_one_another_may_be_one_program() {
     let folder = Folder::new("script");
     let script = r#"

@@ -16,6 +16,13 @@ pub struct Socket {
     pub user: u32,
 }
 
+impl Socket {
+    /// What a file descriptor that is this socket links to.
+    pub fn link(self) -> String {
+        format!("socket:[{}]", self.inode)
+    }
+}
+
 /// Asks the kernel about single sockets. What it cannot be asked in this way is read in /proc/net.
 pub struct SocketQuery {
     kernel: Option<OwnedFd>,
@@ -39,13 +46,17 @@ impl SocketQuery {
 
     /// The client's socket of a connection.
     pub fn client_socket(&mut self, proc: &Path, client: SocketAddr, server: SocketAddr) -> Option<Socket> {
-        match self.kernel.as_ref().map(|kernel| ask(kernel, client, server)) {
-            Some(Ok(socket)) => socket,
-            Some(Err(_)) | None => {
-                self.kernel = None;
-                listed(proc, client, server)
-            }
+        let socket = self.ask(client, server);
+        if self.kernel.is_some() { socket } else { listed(proc, client, server) }
+    }
+
+    /// The same; `None` also if the kernel cannot be asked.
+    pub fn ask(&mut self, client: SocketAddr, server: SocketAddr) -> Option<Socket> {
+        let socket = ask(self.kernel.as_ref()?, client, server);
+        if socket.is_err() {
+            self.kernel = None;
         }
+        socket.ok().flatten()
     }
 }
 
