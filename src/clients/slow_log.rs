@@ -8,7 +8,7 @@ use crate::base::sync::MutexExt;
 use crate::protocol::{OwnedWords, Words};
 
 /// The most words of an entry. The last one tells how many more there were.
-const MOST_WORDS: usize = 32;
+pub const MOST_WORDS: usize = 32;
 /// The most bytes of a word. Behind them stands how many more there were.
 const LONGEST_WORD: usize = 128;
 
@@ -69,10 +69,11 @@ impl CommandLog {
     }
 }
 
-/// The words of a request as a log keeps them: no more than 32 words of 128 bytes.
-pub fn trimmed(words: Words<'_>) -> OwnedWords {
+/// The words of a request as a log keeps them: no more than 32 words of 128 bytes. `all` is how many it has; of more than a log keeps,
+/// the last ones may be missing.
+pub fn trimmed(words: Words<'_>, all: usize) -> OwnedWords {
     let mut kept = OwnedWords::default();
-    let shown = if words.len() > MOST_WORDS { MOST_WORDS - 1 } else { words.len() };
+    let shown = if all > MOST_WORDS { MOST_WORDS - 1 } else { all };
     for word in words.iter().take(shown) {
         match word.get(..LONGEST_WORD).filter(|_| word.len() > LONGEST_WORD) {
             None => kept.push(word),
@@ -82,8 +83,8 @@ pub fn trimmed(words: Words<'_>) -> OwnedWords {
             }
         }
     }
-    if words.len() > shown {
-        kept.push(format!("... ({} more arguments)", words.len() - shown).as_bytes());
+    if all > shown {
+        kept.push(format!("... ({} more arguments)", all - shown).as_bytes());
     }
     kept
 }

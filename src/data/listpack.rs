@@ -171,13 +171,17 @@ fn write_string(out: &mut Vec<u8>, member: &[u8]) {
     out.extend_from_slice(member);
 }
 
-/// Seven bits a byte. All bytes but the first, which is read last, have the high bit set.
 fn write_length_backwards(out: &mut Vec<u8>, length: usize) {
+    out.extend(length_backwards(length));
+}
+
+/// Seven bits a byte. All bytes but the first, which is read last, have the high bit set.
+fn length_backwards(length: usize) -> impl Iterator<Item = u8> {
     let groups = groups_of(length);
-    for group in (0..groups).rev() {
+    (0..groups).rev().map(move |group| {
         let mark = if group + 1 == groups { 0 } else { 0x80 };
-        out.push((length >> (7 * group)) as u8 & 0x7f | mark);
-    }
+        (length >> (7 * group)) as u8 & 0x7f | mark
+    })
 }
 
 fn groups_of(length: usize) -> usize {
@@ -190,23 +194,38 @@ fn groups_of(length: usize) -> usize {
     }
 }
 
-/// The elements; `None` if the listpack is invalid.
+/// The members; `None` if the listpack is invalid.
 pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
+    let mut members = Vec::new();
+    walk(bytes, |element| members.push(Cow::Owned(element.to_bytes().into_owned())))?;
+    Some(members)
+}
+
+/// The encoded elements; `None` if the listpack is invalid.
+pub fn elements(bytes: &[u8]) -> Option<&[u8]> {
+    walk(bytes, |_| ())
+}
+
+/// Sees each element of a listpack. Returns them as they are encoded; `None` if the listpack is invalid.
+fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>)) -> Option<&[u8]> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?);
     if usize::try_from(size).ok()? != bytes.len() || *bytes.last()? != END {
         return None;
     }
-    let count = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
-    let mut rest = bytes.get(HEADER..bytes.len() - 1)?;
-    let mut members = Vec::new();
+    let announced = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+    let elements = bytes.get(HEADER..bytes.len() - 1)?;
+    let (mut rest, mut count) = (elements, 0);
     while !rest.is_empty() {
-        let (member, length) = read_element(rest)?;
-        members.push(Cow::Owned(member.to_bytes().into_owned()));
-        let mut backwards = Vec::new();
-        write_length_backwards(&mut backwards, length);
-        rest = rest.get(length..)?.strip_prefix(backwards.as_slice())?;
+        let (element, length) = read_element(rest)?;
+        see(element);
+        count += 1;
+        let (backwards, behind) = rest.get(length..)?.split_at_checked(groups_of(length))?;
+        if !length_backwards(length).eq(backwards.iter().copied()) {
+            return None;
+        }
+        rest = behind;
     }
-    (count == UNCOUNTED || usize::from(count) == members.len()).then_some(members)
+    (announced == UNCOUNTED || usize::from(announced) == count).then_some(elements)
 }
 
 /// The first element and its encoded size; `None` if it is invalid.

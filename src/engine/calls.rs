@@ -9,9 +9,9 @@ use super::Engine;
 use crate::base::clock::real_micros;
 use crate::clients::latency::LatencyEvent;
 use crate::clients::session::{Session, micros_between};
-use crate::clients::slow_log::{LoggedCommand, trimmed};
+use crate::clients::slow_log::{LoggedCommand, MOST_WORDS, trimmed};
 use crate::protocol::{Framer, Limits, Words};
-use crate::spec::{CommandSpec, Flag, Redaction, ResolvedRow, RowId};
+use crate::spec::{CommandSpec, Flag, Redaction, ResolvedRow, RowId, Secrets};
 
 impl Engine {
     /// The last of a batch's commands so far has ended: counts them, and logs the slow ones. `batch` has their requests.
@@ -46,7 +46,7 @@ impl Engine {
             (reply, &live.large_replies, &self.instance.large_replies),
         ] {
             if bytes >= limits.least() {
-                let entry = self.entry(session, words, bytes as u64);
+                let entry = self.entry(session, (words, words.len()), bytes as u64);
                 log.add(entry, limits.length.load(Ordering::Relaxed));
             }
         }
@@ -57,21 +57,33 @@ impl Engine {
         let limits = Limits { bulk: i64::MAX, authenticated: true };
         for call in session.timer.take_slow() {
             let request = batch.get(call.request..).unwrap_or_default();
+            if self.log_by_head(session, request, call.micros) {
+                continue;
+            }
             let mut framer = Framer::default();
             if let Ok(Some(framed)) = framer.next(request, limits) {
                 let words = framer.words(framed, request);
                 if let Some(row) = self.table.row_of(words) {
-                    self.log_if_slow(session, row.spec, words, call.micros);
+                    self.log_if_slow(session, row.spec, (words, words.len()), call.micros);
                 }
             }
         }
+    }
+
+    /// Logs a slow call by the words that a log keeps: a request may have millions. Returns false if the others say which of them are
+    /// secret.
+    fn log_by_head(&self, session: &Session, request: &[u8], micros: u64) -> bool {
+        let Some((framer, framed, all)) = Framer::head(request, MOST_WORDS) else { return false };
+        let words = framer.words(framed, request);
+        let row = self.table.row_of(words).filter(|row| row.spec.secrets == Secrets::None);
+        row.inspect(|row| self.log_if_slow(session, row.spec, (words, all), micros)).is_some()
     }
 
     /// Ends the last call with these words, which are in no batch.
     pub(super) fn end_call(&self, session: &mut Session, spec: &'static CommandSpec, words: Words<'_>) {
         session.timer.end(&session.counters, self.instance.config.live());
         for call in session.timer.take_slow() {
-            self.log_if_slow(session, spec, words, call.micros);
+            self.log_if_slow(session, spec, (words, words.len()), call.micros);
         }
     }
 
@@ -86,7 +98,8 @@ impl Engine {
         if let Some(words) = &blocked.words
             && let Some(row) = self.table.row_of(words.as_words())
         {
-            self.log_if_slow(session, row.spec, words.as_words(), blocked.micros);
+            let words = words.as_words();
+            self.log_if_slow(session, row.spec, (words, words.len()), blocked.micros);
         }
     }
 
@@ -107,7 +120,7 @@ impl Engine {
                 let micros = micros_between(began, real_micros());
                 counters.add_calls(1, micros, live.tracks_latency());
                 if micros >= live.notable_micros() {
-                    self.log_if_slow(session, row.spec, words, micros);
+                    self.log_if_slow(session, row.spec, (words, words.len()), micros);
                 }
             }
         }
@@ -121,26 +134,33 @@ impl Engine {
         }
     }
 
-    /// A command as a log shows it, with what made it notable.
-    fn entry(&self, session: &Session, words: Words<'_>, value: u64) -> LoggedCommand {
+    /// A command as a log shows it, with what made it notable. `all` is how many words it has.
+    fn entry(&self, session: &Session, (words, all): (Words<'_>, usize), value: u64) -> LoggedCommand {
         LoggedCommand {
             id: 0,
             time: self.instance.clock.millis().div_euclid(1000),
             value: i64::try_from(value).unwrap_or(i64::MAX),
-            words: trimmed(Redaction::default().words(&self.table, words)),
+            words: trimmed(Redaction::default().words(&self.table, words), all),
             address: session.client.peer().address(),
             name: session.client.labels().name.clone(),
         }
     }
 
-    /// Adds a command to the slow log and to the latency monitor, as far as it took long enough for them.
+    /// Adds a command to the slow log and to the latency monitor, as far as it took long enough for them. `all` is how many words it
+    /// has.
     #[cold]
-    fn log_if_slow(&self, session: &Session, spec: &'static CommandSpec, words: Words<'_>, micros: u64) {
+    fn log_if_slow(
+        &self,
+        session: &Session,
+        spec: &'static CommandSpec,
+        (words, all): (Words<'_>, usize),
+        micros: u64,
+    ) {
         let instance = &self.instance;
         let live = instance.config.live();
         let threshold = u64::try_from(live.slow_threshold.load(Ordering::Relaxed));
         if threshold.is_ok_and(|threshold| micros >= threshold) && !spec.has_flag(Flag::SkipSlowlog) {
-            let entry = self.entry(session, words, micros);
+            let entry = self.entry(session, (words, all), micros);
             instance.slow_log.add(entry, live.slow_log_length.load(Ordering::Relaxed));
         }
         let is_fast = spec.has_flag(Flag::Fast);

@@ -322,6 +322,11 @@ fn key_hashes(spec: &CommandSpec, words: Words<'_>) -> impl Iterator<Item = u64>
     keys(spec, words).map(hash_of)
 }
 
+/// How many keys there are to lock for a request.
+fn key_count(spec: &CommandSpec, words: Words<'_>) -> usize {
+    spec.keys.iter().filter_map(|keys| keys.positions_to_lock(words)).map(|positions| positions.len()).sum()
+}
+
 /// The keys to lock for a request: those that it accesses or may access.
 fn keys<'w>(spec: &CommandSpec, words: Words<'w>) -> impl Iterator<Item = &'w [u8]> {
     let positions = spec.keys.iter().filter_map(move |keys| keys.positions_to_lock(words)).flatten();

@@ -163,6 +163,18 @@ impl Framer {
         }
     }
 
+    /// The first words of a complete request that has more of them, and how many it has; `None` if it has no more.
+    pub fn head(request: &[u8], most: usize) -> Option<(Self, Framed, usize)> {
+        let rest = request.strip_prefix(b"*")?;
+        let line = &rest[..memchr::memchr(b'\r', rest)?];
+        let all = usize::try_from(parse_integer(line)?).ok().filter(|all| *all > most)?;
+        let mut framer = Self::default();
+        framer.advance(1 + line.len() + 2);
+        framer.expect = Expect::Length { left: most };
+        let framed = framer.next(request, Limits { bulk: i64::MAX, authenticated: true }).ok()??;
+        Some((framer, framed, all))
+    }
+
     /// Continues to frame the request at the start of `input`. Returns the request once it is complete; `None` asks for
     /// more bytes behind the same ones. A request without words (`*0`, an empty line) is complete, too.
     #[inline]

@@ -1,5 +1,8 @@
 //! Key specifications: where the keys stand in a request. The terms are Redis's (`begin_search`, `find_keys`).
 
+use std::iter::StepBy;
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::command_spec::in_release;
@@ -46,6 +49,13 @@ pub enum FindKeys {
     Function(fn(Words<'_>) -> SmallVec<[usize; 4]>),
     /// The keys are not in the request: the command computes their names. The function says whether a request has any.
     Computed(fn(Words<'_>) -> bool),
+}
+
+/// The positions of keys in a request.
+pub enum Positions {
+    /// There may be millions.
+    Stepped(StepBy<Range<usize>>),
+    Listed(smallvec::IntoIter<[usize; 4]>),
 }
 
 impl KeySpec {
@@ -189,13 +199,13 @@ impl KeySpec {
     }
 
     /// The positions of the keys in a request. `None` for a malformed request.
-    pub fn positions(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+    pub fn positions(&self, words: Words<'_>) -> Option<Positions> {
         match self.begin_search {
             BeginSearch::Index(begin) => self.positions_from(usize::from(begin), words),
             BeginSearch::Unknown => self.positions_from(0, words),
             BeginSearch::Keyword { word, from } => match after_word(word, from, words).next() {
                 Some(begin) => self.positions_from(begin, words),
-                None => Some(SmallVec::new()),
+                None => Some(Positions::none()),
             },
         }
     }
@@ -203,26 +213,26 @@ impl KeySpec {
     /// The positions of all words that the command may use as keys of this group. They differ from
     /// [`positions`](Self::positions) if a keyword is repeated: the command uses the last occurrence, but COMMAND
     /// GETKEYS reports the first.
-    pub fn positions_to_lock(&self, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
+    pub fn positions_to_lock(&self, words: Words<'_>) -> Option<Positions> {
         match self.begin_search {
             BeginSearch::Index(_) | BeginSearch::Unknown => self.positions(words),
-            BeginSearch::Keyword { word, from } => Some(
-                after_word(word, from, words).filter_map(|begin| self.positions_from(begin, words)).flatten().collect(),
-            ),
+            BeginSearch::Keyword { word, from } => {
+                let found = after_word(word, from, words).filter_map(|begin| self.positions_from(begin, words));
+                Some(Positions::Listed(found.flatten().collect::<SmallVec<_>>().into_iter()))
+            }
         }
     }
 
-    fn positions_from(&self, begin: usize, words: Words<'_>) -> Option<SmallVec<[usize; 4]>> {
-        let mut positions = SmallVec::new();
-        match self.find_keys {
-            FindKeys::Function(function) => return Some(function(words)),
-            FindKeys::Computed(_) => {}
+    fn positions_from(&self, begin: usize, words: Words<'_>) -> Option<Positions> {
+        Some(match self.find_keys {
+            FindKeys::Function(function) => Positions::Listed(function(words).into_iter()),
+            FindKeys::Computed(_) => Positions::none(),
             FindKeys::LimitedRange { limit } => {
                 let count = words.len().checked_sub(begin)? / usize::from(limit.max(1));
                 if count == 0 {
                     return None;
                 }
-                positions.extend(begin..begin + count);
+                Positions::Stepped((begin..begin + count).step_by(1))
             }
             FindKeys::Range { last, step } => {
                 let last = if last >= 0 {
@@ -233,7 +243,7 @@ impl KeySpec {
                 if begin > last || last >= words.len() {
                     return None;
                 }
-                positions.extend((begin..=last).step_by(usize::from(step)));
+                Positions::Stepped((begin..last + 1).step_by(usize::from(step)))
             }
             FindKeys::KeyNum { index, first, step } => {
                 let number = words.get(begin + usize::from(index)).and_then(parse_integer)?;
@@ -243,12 +253,38 @@ impl KeySpec {
                 if last >= words.len() {
                     return None;
                 }
-                positions.extend((first..=last).step_by(usize::from(step)));
+                Positions::Stepped((first..last + 1).step_by(usize::from(step)))
             }
-        }
-        Some(positions)
+        })
     }
 }
+
+impl Positions {
+    fn none() -> Self {
+        Self::Stepped((0..0).step_by(1))
+    }
+}
+
+impl Iterator for Positions {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Self::Stepped(positions) => positions.next(),
+            Self::Listed(positions) => positions.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Self::Stepped(positions) => positions.size_hint(),
+            Self::Listed(positions) => positions.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Positions {}
 
 /// The position after each occurrence of a word, from a position on.
 fn after_word(word: &'static str, from: u8, words: Words<'_>) -> impl Iterator<Item = usize> {

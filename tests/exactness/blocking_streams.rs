@@ -367,3 +367,35 @@ fn a_reader_sleeps_on_when_a_key_of_another_type_takes_the_place_of_its_stream()
     admin.ask("XADD s 3-1 f v");
     assert_eq!(reader.expect(), entries("s", &[("3-1", "v")]));
 }
+
+#[test]
+fn a_delete_of_thousands_of_keys_wakes_who_waits_for_one_of_them() {
+    on_both(|server| {
+        let (mut admin, keys) = (Wire::connect(server), (0..20_000).map(|number| format!("k{number}")));
+        let keys: Vec<String> = keys.collect();
+        let all = |command: &str| {
+            let words = [command].into_iter().chain(keys.iter().map(String::as_str)).chain(["s"]);
+            request(&words.collect::<Vec<_>>())
+        };
+        let set = |command: &'static str| {
+            let words = [command].into_iter().chain(keys.iter().flat_map(|key| [&**key, "v"]));
+            request(&words.collect::<Vec<_>>())
+        };
+        admin.send(&set("MSET"));
+        assert_eq!(admin.expect(), Frame::status("OK"));
+        admin.ask("XGROUP CREATE s g $ MKSTREAM");
+        let mut member = wait(server, &mut admin, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        let mut bystander = wait(server, &mut admin, "BLPOP list 0");
+        for (command, count) in [("EXISTS", 20_001), ("DEL", 20_001), ("EXISTS", 0)] {
+            admin.send(&all(command));
+            assert_eq!(admin.expect(), Frame::Integer(count), "{command}");
+        }
+        assert_eq!(member.expect(), Frame::error(GONE));
+        admin.ask("RPUSH list v");
+        assert_eq!(bystander.expect(), Frame::Array(vec![Frame::bulk("list"), Frame::bulk("v")]));
+        admin.send(&set("MSETNX"));
+        assert_eq!(admin.expect(), Frame::Integer(1));
+        admin.send(&all("UNLINK"));
+        assert_eq!(admin.expect(), Frame::Integer(20_000));
+    });
+}

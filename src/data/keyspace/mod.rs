@@ -182,7 +182,7 @@ impl Keyspace {
     }
 
     /// The number of shards of each database.
-    fn shards(&self) -> usize {
+    pub fn shards(&self) -> usize {
         1 << self.shard_bits()
     }
 

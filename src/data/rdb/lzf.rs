@@ -56,8 +56,8 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
     if whole == 0 {
         return Some(Vec::new());
     }
-    // Not preallocated: `whole` is a claim of the input.
-    let mut out = Vec::new();
+    // Not preallocated whole: that is a claim of the input.
+    let mut out = Vec::with_capacity(whole.min(4 * input.len()));
     let mut rest = input;
     while let Some((&control, behind)) = rest.split_first() {
         rest = behind;
@@ -76,9 +76,12 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
             rest = behind;
             let distance = (usize::from(control & 0x1f) << 8 | usize::from(low)) + 1;
             let start = out.len().checked_sub(distance)?;
-            // The reference may overlap what it writes.
-            for from in start..start + length {
-                out.push(out[from]);
+            // The reference may overlap what it writes: then that repeats itself.
+            let mut left = length;
+            while left > 0 {
+                let run = left.min(out.len() - start);
+                out.extend_from_within(start..start + run);
+                left -= run;
             }
         }
         if out.len() > whole {

@@ -103,30 +103,23 @@ impl Node {
 
     /// A node from a listpack; `None` if the listpack is no valid node. `id` is the node's.
     pub fn of_listpack(bytes: &[u8], id: StreamId) -> Option<Self> {
-        let members = listpack::read(bytes)?;
-        let mut elements = Vec::with_capacity(bytes.len());
-        let mut start = 0;
-        let mut members = members.iter().map(|member| Element::of(member));
-        let (Element::Integer(live), Element::Integer(deleted)) = (members.next()?, members.next()?) else {
-            return None;
-        };
-        let Element::Integer(fields) = members.next()? else { return None };
-        push(&mut elements, usize::try_from(fields).ok()?);
-        for (place, member) in members.enumerate() {
-            member.append(&mut elements);
-            if place as i64 == fields {
-                if member != Element::Integer(0) {
-                    return None;
-                }
-                start = elements.len();
-            }
-        }
-        if fields < 1 || start == 0 {
+        let mut rest = listpack::elements(bytes)?;
+        let [live, deleted] = [take_integer(&mut rest)?, take_integer(&mut rest)?];
+        let elements = rest.to_vec();
+        let fields = take_integer(&mut rest)?;
+        if fields < 1 {
             return None;
         }
+        for _ in 0..fields {
+            take(&mut rest)?;
+        }
+        if take_integer(&mut rest)? != 0 {
+            return None;
+        }
+        let start = u32::try_from(elements.len() - rest.len()).ok()?;
         let (live, deleted, fields) =
             (u32::try_from(live).ok()?, u32::try_from(deleted).ok()?, u32::try_from(fields).ok()?);
-        let node = Self { live, deleted, start: u32::try_from(start).ok()?, fields, elements };
+        let node = Self { live, deleted, start, fields, elements };
         node.is_sound(id).then_some(node)
     }
 
@@ -144,7 +137,9 @@ impl Node {
                 count += 1;
             }
             // The deleted flag must be a bit of the single byte that encodes the flags.
-            let Some((Element::Integer(0..=127), _)) = listpack::first(rest) else { return false };
+            if !matches!(rest.first(), Some(0..=127)) {
+                return false;
+            }
             if count != fields.len() || !entry.deleted && last.is_some_and(|last| entry.id <= last) {
                 return false;
             }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::node::Fields;
 use super::*;
 
 const LIMITS: NodeLimits = NodeLimits { bytes: 200, entries: 5 };
@@ -10,8 +11,8 @@ fn id(ms: u64, seq: u64) -> StreamId {
     StreamId { ms, seq }
 }
 
-fn words(entry: &Entry<'_>) -> Vec<Vec<u8>> {
-    entry.fields.flat_map(|(name, value)| [name, value]).map(|element| element.to_bytes().into_owned()).collect()
+fn words(fields: &Fields<'_>) -> Vec<Vec<u8>> {
+    fields.flat_map(|(name, value)| [name, value]).map(|element| element.to_bytes().into_owned()).collect()
 }
 
 #[test]
@@ -79,8 +80,8 @@ proptest! {
             prop_assert_eq!(log.first(), model.keys().next().copied().unwrap_or_default());
         }
         let (from, to) = (id(5, 1), id(40, 2));
-        let there: Vec<_> = log.range(from, to).map(|entry| (entry.id, words(&entry))).collect();
-        let mut back: Vec<_> = log.range_back(from, to).map(|entry| (entry.id, words(&entry))).collect();
+        let there: Vec<_> = log.range(from, to).map(|entry| (entry.id, words(&entry.fields))).collect();
+        let mut back: Vec<_> = log.range_back(from, to).map(|entry| (entry.id, words(&entry.fields))).collect();
         back.reverse();
         let wanted: Vec<_> = model.range(from..=to).map(|(id, words)| (*id, words.clone())).collect();
         prop_assert_eq!(&there, &wanted);
@@ -100,6 +101,31 @@ proptest! {
         let bytes = crate::data::listpack::write(members.iter().map(Vec::as_slice));
         if let Some(node) = Node::of_listpack(&bytes, StreamId::LEAST) {
             prop_assert_eq!(node.iter(StreamId::LEAST).count(), node.entries());
+        }
+    }
+
+    #[test]
+    fn a_node_with_a_changed_byte_is_no_node_or_a_whole_one(
+        place in any::<prop::sample::Index>(), changed: u8, entries in 1..6u64,
+    ) {
+        let mut log = Log::default();
+        for entry in 1..=entries {
+            let words = [b"name".to_vec(), vec![b'v'; 100 * entry as usize], b"5".to_vec(), entry.to_string().into_bytes()];
+            log.append(id(entry, 7), words.iter().map(Vec::as_slice), NodeLimits { bytes: 4096, entries: 10 });
+        }
+        let (own, node) = log.nodes().next().unwrap();
+        let mut bytes = node.to_listpack();
+        let place = place.index(bytes.len());
+        bytes[place] = changed;
+        if let Some(mut node) = Node::of_listpack(&bytes, own) {
+            let there: Vec<_> = node.iter(own).map(|entry| (entry.id, words(&entry.fields), entry.deleted)).collect();
+            let mut back: Vec<_> = node.iter_back(own).map(|entry| (entry.id, words(&entry.fields), entry.deleted)).collect();
+            back.reverse();
+            prop_assert_eq!(&there, &back);
+            for (id, _, deleted) in &there {
+                prop_assert_eq!(!deleted, node.delete(own, *id));
+            }
+            prop_assert_eq!((node.live(), node.entries()), (0, there.len()));
         }
     }
 }

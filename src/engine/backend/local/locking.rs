@@ -6,9 +6,12 @@ use super::Local;
 use crate::clients::instance::Instance;
 use crate::clients::session::Session;
 use crate::data::keyspace::{Busy, LockedShard, Scope, View};
-use crate::engine::key_hashes;
+use crate::engine::{key_count, key_hashes};
 use crate::protocol::Words;
 use crate::spec::{CommandSpec, Flag};
+
+/// With so many keys for each shard, a command locks all of them.
+const KEYS_OF_A_SHARD: usize = 16;
 
 impl Local {
     /// Whether a session's user may read keys that the arguments of a command do not name.
@@ -43,6 +46,11 @@ impl Local {
             let view = keyspace.lock_key(words.get(index).unwrap_or_default(), hash, session.db, clock)?;
             return self.widen_for_waiters(view, session.db, &[hash], spec.has_flag(Flag::Write));
         }
+        if words.len() > KEYS_OF_A_SHARD * keyspace.shards()
+            && let Some(view) = self.lock_for_many(session, spec, words)?
+        {
+            return Ok(view);
+        }
         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
         if spec.computes_keys(words) {
             let mut view = keyspace.lock_growing(&hashes, session.db, clock)?;
@@ -51,6 +59,19 @@ impl Local {
         }
         let view = keyspace.lock(Scope::Hashes(&hashes), session.db, clock)?;
         self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
+    }
+
+    /// Locks the whole database for a command with so many keys that hardly a shard would stay free: to look which ones are named takes
+    /// as long as to read the keys. `None` if it has fewer, or if it matters which keys it locks.
+    #[cold]
+    fn lock_for_many(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> Result<Option<View<'_>>, Busy> {
+        let Instance { keyspace, clock, .. } = &*self.instance;
+        if spec.computes_keys(words) || key_count(spec, words) <= KEYS_OF_A_SHARD * keyspace.shards() {
+            return Ok(None);
+        }
+        let view = keyspace.lock(Scope::Database, session.db, clock)?;
+        // A client blocks while it holds the key's lock.
+        Ok(keyspace.waiters().is_empty().then_some(view))
     }
 
     /// Makes a view growing if it may write a key that a client is blocked on: the command that is served can write
