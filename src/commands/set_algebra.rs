@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
 
 use super::keys::delete;
@@ -16,7 +17,7 @@ use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec};
 pub(super) const ROWS: &[Command] = &[SDIFF, SDIFFSTORE, SINTER, SINTERCARD, SINTERSTORE, SUNION, SUNIONSTORE];
 
 const SINTER: Command = Command::new(
-    Handler::Keys(|view, args| combine_and_reply(view, args, intersection)),
+    Handler::Keys(sinter),
     CommandSpec {
         usage: "key [key ...]",
         summary: "Lists what several sets have in common.",
@@ -100,6 +101,16 @@ fn combine_and_reply<'v>(view: &'v mut View<'_>, args: &mut Args<'v>, combine: C
     Ok(Reply::Set(result.iter().map(|member| Reply::bulk(member.into_owned())).collect()))
 }
 
+/// The members come in the order of the smallest set.
+fn sinter<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let mut members = Vec::new();
+    for_each_common(&view.collections::<Set>(args.rest())?, |member| {
+        members.push(Reply::bulk(member.to_vec()));
+        true
+    });
+    Ok(Reply::Set(members))
+}
+
 fn combine_and_store<'v>(
     view: &'v mut View<'_>,
     args: &mut Args<'v>,
@@ -148,9 +159,16 @@ fn for_each_common(sets: &[Option<&Set>], mut visit: impl FnMut(&[u8]) -> bool) 
 
 /// Leaves each of many sets there once: a client can name one as often as it likes. Their order stays.
 pub(super) fn drop_repeated<S: Copy, A: Eq + Hash>(sets: &mut Vec<S>, address: impl Fn(S) -> A) {
-    /// So many cost less than to look which are the same.
+    /// So many are compared one with another.
     const FEW: usize = 8;
     if sets.len() <= FEW {
+        let mut seen = ArrayVec::<A, FEW>::new();
+        sets.retain(|set| {
+            let address = address(*set);
+            let is_new = !seen.contains(&address);
+            seen.extend(is_new.then_some(address));
+            is_new
+        });
         return;
     }
     let mut seen = HashSet::with_capacity_and_hasher(sets.len(), FixedState::default());
@@ -171,6 +189,9 @@ fn difference(sets: &[Option<&Set>], limits: &SetLimits) -> Set {
     let mut result = Set::of_integers();
     let Some((Some(first), others)) = sets.split_first() else { return result };
     let mut others: Vec<&Set> = others.iter().copied().flatten().collect();
+    if others.iter().any(|other| std::ptr::eq(*other, *first)) {
+        return result;
+    }
     drop_repeated(&mut others, std::ptr::from_ref::<Set>);
     for member in first.iter().filter(|member| !others.iter().any(|set| set.contains(member))) {
         result.add(&member, limits);

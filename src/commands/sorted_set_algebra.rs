@@ -286,6 +286,9 @@ impl<'v> CombineRequest<'v> {
             }),
             Combination::Difference => {
                 let mut others: Vec<Members<'_>> = others.iter().map(|other| other.members).collect();
+                if others.iter().any(|other| other.address() == first.members.address()) {
+                    return result;
+                }
                 drop_repeated(&mut others, Members::address);
                 first.members.for_each(|member, score| {
                     if !others.iter().any(|other| other.score(member).is_some()) {

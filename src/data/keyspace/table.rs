@@ -190,7 +190,7 @@ impl Table {
     #[inline]
     pub fn insert(&mut self, hash: u64, entry: Entry) {
         if self.used >= self.groups.len() * LOAD {
-            self.rebuild(self.len + self.len * 3 / 8 + 1);
+            self.rebuild(grown(self.len));
         }
         self.place(hash, entry);
     }
@@ -231,7 +231,10 @@ impl Table {
 
     /// Releases the room of entries that were removed.
     pub fn shrink(&mut self) {
-        self.rebuild(self.len);
+        // As it grows, there is some room behind its entries.
+        if self.groups.len() > grown(self.len).div_ceil(LOAD) {
+            self.rebuild(self.len);
+        }
     }
 
     /// Moves all entries to a table for so many.
@@ -254,6 +257,11 @@ impl Table {
         let start = (seed % all.max(1) as u64) as usize;
         (start..all).chain(0..start).map(Slot).filter(|&slot| self.get(slot).is_some())
     }
+}
+
+/// For how many entries there is to be room when so many have filled the table.
+fn grown(len: usize) -> usize {
+    len + len * 3 / 8 + 1
 }
 
 #[cfg(test)]
