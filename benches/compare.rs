@@ -309,6 +309,7 @@ const STORM: usize = 4;
 
 fn compare_connections(title: &str, begin: &[&[&str]], peers: &[Peer]) -> Outcome<()> {
     pin_this_process("1");
+    let peers = peers_and_floor(peers)?;
     let requests: Vec<Vec<u8>> = begin.iter().map(|words| request(words)).collect();
     let servers: Vec<Server> = peers.iter().map(|peer| Server::start(peer, Some(0))).collect::<Result<_, _>>()?;
     let mut seen = vec![Vec::new(); servers.len()];
@@ -322,7 +323,7 @@ fn compare_connections(title: &str, begin: &[&[&str]], peers: &[Peer]) -> Outcom
     }
     let columns =
         ["µs alone", "server CPU µs", "µs in a storm", "server CPU µs", "µs if reset in a storm", "server CPU µs"];
-    table(title, &columns, peers, &medians(&seen));
+    table(title, &columns, &peers, &medians(&seen));
     Ok(())
 }
 
