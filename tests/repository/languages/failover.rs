@@ -25,12 +25,14 @@ impl Drop for Page {
     }
 }
 
-/// Finds free ports that lie to each other as those of the page.
+/// Finds free ports that lie to each other as those of the page, all of them below those that systems give to whoever asks for any: another
+/// test could be given one of these meanwhile.
 fn free_base() -> u16 {
+    const BASES: std::ops::Range<u16> = 10_000..12_700;
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     // Tests that run at the same time begin at different places.
-    let first = 10_000 + (std::process::id() % 1_000) as u16 * 20;
-    let mut bases = (first..40_000).chain(10_000..first).step_by(10);
+    let first = BASES.start + (std::process::id() % 270) as u16 * 10;
+    let mut bases = (first..BASES.end).step_by(10).chain((BASES.start..first).step_by(10));
     bases.find(|base| PORTS.iter().all(|port| is_free(base + (port - PORTS[0])))).expect("free ports")
 }
 
@@ -58,9 +60,12 @@ impl Page {
         self.base = free_base();
         let mut command = Command::new(env!("CARGO_BIN_EXE_redouble"));
         command.args(self.with_ports(flags).split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
-        self.server = Some(command.spawn().expect("the server"));
+        let server = self.server.insert(command.spawn().expect("the server"));
         let last = if flags.contains("--sentinel") { self.base + 20_002 } else { self.base };
-        wait_until("the server", || TcpStream::connect((Ipv4Addr::LOCALHOST, last)).is_ok());
+        wait_until("the server", || {
+            assert!(server.try_wait().is_ok_and(|end| end.is_none()), "the server at {} has ended", self.base);
+            TcpStream::connect((Ipv4Addr::LOCALHOST, last)).is_ok()
+        });
     }
 
     /// Runs a line. What it prints stands in its remark, up to a colon.
