@@ -119,8 +119,7 @@ impl Engine {
         words: Words<'_>,
     ) -> Option<CommandError> {
         let writes = |spec: &CommandSpec| spec.has_flag(Flag::Write);
-        let writes =
-            writes(spec) || is_exec(spec) && transaction::queued(session).any(|queued| writes(queued.row.spec));
+        let writes = writes(spec) || is_exec(spec) && session.queued().any(|queued| writes(queued.row.spec));
         let lacks_replicas = writes && self.instance.lacks_replicas();
         (writes || spec.name == "PING")
             .then(|| self.instance.failed_save())

@@ -89,7 +89,7 @@ impl Engine {
         let asks = |spec: &CommandSpec| matches!(spec.name, "WAIT" | "WAITAOF");
         if self.instance.is_replica() {
             Observes::LinkTo(self.instance.number)
-        } else if asks(spec) || is_exec(spec) && transaction::queued(session).any(|queued| asks(queued.row.spec)) {
+        } else if asks(spec) || is_exec(spec) && session.queued().any(|queued| asks(queued.row.spec)) {
             Observes::EveryLink
         } else {
             Observes::Nothing
@@ -109,8 +109,8 @@ impl Engine {
         }
         let mut footprint = Footprint::default();
         session.watching.keys.iter().for_each(|(_, key)| footprint.add_key(key, false));
-        for queued in transaction::queued(session) {
-            footprint.join(&own_footprint(queued.row.spec, queued.words.as_words()));
+        for queued in session.queued() {
+            footprint.join(&own_footprint(queued.row.spec, queued.words));
         }
         footprint
     }

@@ -240,8 +240,8 @@ impl Engine {
         let mut inside: Vec<CommandInfo<'_>> = Vec::new();
         if is_exec(spec) {
             let mut db = session.db;
-            for queued in transaction::queued(session) {
-                let words = queued.words.as_words();
+            for queued in session.queued() {
+                let words = queued.words;
                 inside.push(CommandInfo { db, ..self.arrival(session, client_name, queued.row.spec, words) });
                 let databases = self.instance.keyspace.databases();
                 db = transaction::selected_by(queued.row.spec, words, databases).unwrap_or(db);

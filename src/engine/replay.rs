@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use super::transaction::{queue, selected_by};
 use super::{Engine, Resolved, is_exec};
 use crate::base::sync::MutexExt;
-use crate::clients::session::{Client, Session, Transaction};
+use crate::clients::session::{Client, Session};
 use crate::data::keyspace::Busy;
 use crate::powers::Hook;
 use crate::protocol::{Framed, Framer, Limits, Words};
@@ -127,7 +127,7 @@ impl Engine {
         let databases = self.instance.keyspace.databases();
         match spec.kind {
             CommandKind::Transaction(kind) if kind != TransactionCommand::Exec => {
-                session.transaction = Some(Transaction::default());
+                session.open_transaction();
             }
             _ if session.transaction.is_some() && !is_exec(spec) => {
                 queue(session, resolved.row, words, databases);

@@ -3,7 +3,7 @@
 use super::{Engine, is_exec};
 use crate::base::error::CommandError;
 use crate::base::profile::Profile;
-use crate::clients::session::{Queued, Session};
+use crate::clients::session::Session;
 use crate::protocol::{Words, parse_integer};
 use crate::spec::{
     CommandKind, CommandSpec, DatabaseArgs, Flag, ResolvedRow, ScriptCommand, TransactionCommand as Which,
@@ -35,10 +35,8 @@ pub(super) fn queue(session: &mut Session, row: ResolvedRow, words: Words<'_>, d
     // A transaction that will not run queues nothing.
     let Some(transaction) = session.transaction.as_mut().filter(|transaction| !transaction.broken) else { return 0 };
     transaction.selected = selected_by(row.spec, words, databases).or(transaction.selected);
-    let words = words.into_owned();
-    transaction.size += words.size();
-    transaction.queue.push(Queued { row, words });
-    transaction.size
+    transaction.queue.push(row, words);
+    transaction.queue.size()
 }
 
 /// Whether a command changes data, or may do so.
@@ -57,12 +55,13 @@ pub(super) fn may_write(spec: &CommandSpec) -> bool {
 /// Whether a command may run scripts: directly, or as an EXEC of one. Loading a library runs its code, and so does DEBUG RELOAD.
 #[inline]
 pub(super) fn may_run_scripts(session: &Session, spec: &CommandSpec) -> bool {
-    needs_scripts(spec) || is_exec(spec) && queued(session).any(|queued| needs_scripts(queued.row.spec))
+    spec.needs_scripts() || is_exec(spec) && queue_needs_scripts(session)
 }
 
+/// Whether the queue has a command that needs the interpreters of scripts.
 #[inline]
-pub(super) fn needs_scripts(spec: &CommandSpec) -> bool {
-    matches!(spec.kind, CommandKind::Script(_) | CommandKind::Library | CommandKind::Debug)
+pub(super) fn queue_needs_scripts(session: &Session) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| transaction.queue.needs_scripts())
 }
 
 /// Whether a command can take more memory: by its writes, or by being queued.
@@ -72,21 +71,17 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec, profile: &Profile)
         return grows(spec);
     }
     match spec.kind {
-        CommandKind::Transaction(Which::Exec) => queued(session).any(|queued| grows(queued.row.spec)),
+        CommandKind::Transaction(Which::Exec) => session.queued().any(|queued| grows(queued.row.spec)),
         CommandKind::Transaction(Which::Discard) => false,
         _ => !spec.never_queued,
     }
 }
 
-pub(super) fn queued(session: &Session) -> impl Iterator<Item = &Queued> {
-    session.transaction.iter().flat_map(|transaction| &transaction.queue)
-}
-
 impl Engine {
     /// Drops all watched keys.
     pub(super) fn unwatch(&self, session: &mut Session) {
-        if !session.watching.keys.is_empty() {
-            self.instance.unwatch(std::mem::take(&mut session.watching));
+        if let Some(watching) = session.watching.take() {
+            self.instance.unwatch(watching);
         }
     }
 

@@ -47,7 +47,9 @@ impl<'a> Words<'a> {
     }
 
     pub fn into_owned(self) -> OwnedWords {
-        self.iter().collect()
+        let mut owned = OwnedWords::default();
+        owned.append(self);
+        owned
     }
 
     /// The bytes from the first word to the last, including those between, and the ranges of the words in them. Words
@@ -93,6 +95,13 @@ impl OwnedWords {
         self.bytes.extend_from_slice(&words.bytes[first.start..last.end]);
         let spans = words.spans.iter();
         self.spans.extend(spans.map(|span| Span { start: span.start - first.start, end: span.end - first.start }));
+    }
+
+    /// Adds the words of a request behind those that are there.
+    pub fn append(&mut self, words: Words<'_>) {
+        self.spans.reserve(words.len());
+        self.bytes.reserve(words.spans.iter().map(|span| span.end - span.start).sum());
+        words.iter().for_each(|word| self.push(word));
     }
 
     /// Removes the words, and releases memory beyond `kept` bytes.

@@ -100,6 +100,12 @@ impl CommandSpec {
         }
     }
 
+    /// Whether it needs the interpreters of scripts, as it runs one, or has to do with those that are loaded.
+    #[inline]
+    pub fn needs_scripts(&self) -> bool {
+        matches!(self.kind, CommandKind::Script(_) | CommandKind::Library | CommandKind::Debug)
+    }
+
     /// The row with what follows from the kind of its handler.
     pub const fn of_kind(self, kind: CommandKind) -> Self {
         let reads_statistics = match kind {

@@ -117,6 +117,17 @@ fn clients_that_try_at_equal_distances_come_in_step() {
 }
 
 #[test]
+fn five_workers_in_step_at_one_lock_are_told_once() {
+    let names = ["b", "c", "d", "e", "f"];
+    let greetings: String = names.iter().map(|name| format!("{name}: PING\n")).collect();
+    let round: Vec<_> = names.iter().map(|name| format!("{name}: SET lock {{b}} NX PX 60000")).collect();
+    let played =
+        play(&format!("A: SET lock {{a}} NX PX 60000\n{greetings}pace 50ms\n10 times {}\n", round.join(" | ")));
+    let told = played.findings().iter().filter(|finding| finding.code == Code::RetryInStep).count();
+    assert_eq!(told, 1);
+}
+
+#[test]
 fn a_storm_is_seen_although_many_have_tried_before() {
     let others: String = (0..70).map(|other| format!("c{}: SET lock {{b}} NX PX 60000\n", letters(other))).collect();
     let played = play(&format!(

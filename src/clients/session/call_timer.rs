@@ -31,6 +31,8 @@ pub struct CallTimer {
     blocked: Option<Box<BlockedCall>>,
     /// Counts the commands inside EXEC and scripts, of which only some are measured.
     inner: u8,
+    /// When the next command inside EXEC begins, if that was read from the clock just before.
+    inner_begins: Option<i64>,
 }
 
 /// A call that took long.
@@ -64,6 +66,7 @@ impl Default for CallTimer {
             slow: Vec::new(),
             blocked: None,
             inner: 0,
+            inner_begins: None,
         }
     }
 }
@@ -188,6 +191,12 @@ impl CallTimer {
         !self.slow.is_empty()
     }
 
+    /// The next command inside EXEC begins now, by a clock that was just read.
+    #[inline]
+    pub fn inner_begins(&mut self, now: i64) {
+        self.inner_begins = Some(now);
+    }
+
     /// When a command inside EXEC or a script begins, if it is measured. Of those that take a constant time, only each
     /// sixteenth is: two readings of the clock would take longer than many of them.
     #[inline]
@@ -197,7 +206,8 @@ impl CallTimer {
         const LEAST_NOTABLE: u64 = 1000;
         self.inner = self.inner.wrapping_add(1);
         let is_measured = !is_fast || self.inner.is_multiple_of(EVERY) || live.notable_micros() < LEAST_NOTABLE;
-        is_measured.then(real_micros)
+        let begins = self.inner_begins.take();
+        is_measured.then(|| begins.unwrap_or_else(real_micros))
     }
 }
 

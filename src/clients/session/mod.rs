@@ -5,6 +5,7 @@
 mod call_timer;
 mod client;
 mod clients;
+mod command_queue;
 mod flow;
 mod in_flight;
 mod outbox;
@@ -20,12 +21,13 @@ use crate::clients::acl::User;
 use crate::clients::deployment::DeploymentNode;
 use crate::clients::stats::{Counters, add};
 use crate::data::keyspace::{ViewStats, Watch, WatchedKey};
-use crate::protocol::{OwnedWords, Protocol};
-use crate::spec::{CommandSpec, ResolvedRow};
+use crate::protocol::Protocol;
+use crate::spec::CommandSpec;
 
 pub use call_timer::{CallTimer, micros_between};
 pub use client::{Activity, BlockedCommand, Claim, Client, Peer, Served, Signal};
 pub use clients::Clients;
+pub use command_queue::{CommandQueue, Queued};
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
 pub use replica::{ReplicaIntroduction, SnapshotContent};
@@ -52,6 +54,8 @@ pub struct Session {
     /// It runs what the master of this replica sends: what has expired is there until the master deletes it, as for an import.
     pub is_master: bool,
     pub transaction: Option<Transaction>,
+    /// An empty queue for the next transaction, with the memory of the last one.
+    pub spare_queue: CommandQueue,
     pub watching: Watching,
     pub tracking: SessionTracking,
     /// EXEC or a script runs commands inside itself: none of them may block.
@@ -126,19 +130,11 @@ impl Replies {
 /// Commands queued since MULTI.
 #[derive(Default)]
 pub struct Transaction {
-    pub queue: Vec<Queued>,
+    pub queue: CommandQueue,
     /// A command could not be queued, so EXEC is refused.
     pub broken: bool,
-    /// Bytes held by the queue, for limits and CLIENT LIST.
-    pub size: usize,
     /// The database that the last queued SELECT names.
     pub selected: Option<u32>,
-}
-
-/// A command that is queued for EXEC. Its options are parsed when it runs.
-pub struct Queued {
-    pub row: ResolvedRow,
-    pub words: OwnedWords,
 }
 
 /// The keys a connection watches.
@@ -146,6 +142,13 @@ pub struct Queued {
 pub struct Watching {
     pub watch: Arc<Watch>,
     pub keys: Vec<WatchedKey>,
+}
+
+impl Watching {
+    /// What is watched, if anything is: nothing is watched from now on.
+    pub fn take(&mut self) -> Option<Self> {
+        (!self.keys.is_empty()).then(|| std::mem::take(self))
+    }
 }
 
 impl Session {
@@ -165,6 +168,7 @@ impl Session {
             import_source: false,
             is_master: false,
             transaction: None,
+            spare_queue: CommandQueue::default(),
             watching: Watching::default(),
             tracking: SessionTracking::default(),
             executing: false,
@@ -188,6 +192,17 @@ impl Session {
     pub fn database(&self) -> u32 {
         let queued = self.transaction.as_ref().filter(|_| !self.executing);
         queued.and_then(|transaction| transaction.selected).unwrap_or(self.db)
+    }
+
+    /// MULTI: opens a transaction.
+    pub fn open_transaction(&mut self) {
+        let queue = std::mem::take(&mut self.spare_queue);
+        self.transaction = Some(Transaction { queue, ..Transaction::default() });
+    }
+
+    /// A transaction has ended: keeps the memory of its queue for the next one, unless it is large.
+    pub fn recycle(&mut self, transaction: Transaction) {
+        self.spare_queue = transaction.queue.recycled().unwrap_or_default();
     }
 
     /// Changes the protocol. Others that send to the connection see it at once.
@@ -214,7 +229,7 @@ impl Session {
     /// Lets other connections see the session's state.
     pub fn publish(&mut self) {
         let (queued, bytes) = match &self.transaction {
-            Some(transaction) => (transaction.queue.len() as i64, transaction.size),
+            Some(transaction) => (transaction.queue.len() as i64, transaction.queue.size()),
             None => (-1, 0),
         };
         let seen = self.client.seen();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::PassedCommand;
 use super::addresses::AddressKind;
-use crate::clients::session::{Queued, Replies, Session, Transaction};
+use crate::clients::session::{Replies, Session};
 use crate::engine::transaction;
 use crate::protocol::{Protocol, Words, array_elements, parse_integer};
 use crate::spec::{CommandSpec, ResolvedRow, RowId, Table};
@@ -183,7 +183,7 @@ impl FollowedState {
     /// How many replies come behind the array of an EXEC: confirmations of subscriptions, one for each channel but the first
     /// of a command, which is its element of the array.
     pub fn more_replies(&self, session: &Session, reply: &[u8]) -> usize {
-        let queue = session.transaction.iter().flat_map(|transaction| &transaction.queue);
+        let queue = session.queued();
         let Some(elements) = array_elements(reply).filter(|_| session.protocol == Protocol::Resp2) else { return 0 };
         if elements.len() != queue.clone().count() {
             return 0;
@@ -192,7 +192,7 @@ impl FollowedState {
             [self.count(Listened::Channels), self.count(Listened::Patterns), self.count(Listened::ShardChannels)];
         queue
             .map(|queued| {
-                let channels = queued.words.as_words().len().saturating_sub(1);
+                let channels = queued.words.len().saturating_sub(1);
                 let confirmations = match Follows::of(&queued.row.spec.name.to_ascii_lowercase()) {
                     Follows::Subscribe(kind) => {
                         listened[kind as usize] += channels;
@@ -252,7 +252,7 @@ impl FollowedState {
                 let queue = transaction.take().map(|transaction| transaction.queue).unwrap_or_default();
                 let replies = array_elements(reply).unwrap_or_default();
                 for (queued, _) in queue.iter().zip(replies).filter(|(_, reply)| !is_error(reply)) {
-                    let (name, words) = (table.full_name(queued.row.spec), queued.words.as_words());
+                    let (name, words) = (table.full_name(queued.row.spec), queued.words);
                     self.subscribe(Follows::of(&name), words);
                     self.apply(session, Follows::of(&name), words, true);
                 }
@@ -260,9 +260,7 @@ impl FollowedState {
             (_, Some(transaction)) if is_queued => {
                 transaction.broken |= is_error(reply);
                 if reply.starts_with(b"+QUEUED") {
-                    let words = command.words.clone();
-                    transaction.size += words.size();
-                    transaction.queue.push(Queued { row: command.row.unwrap_or(UNKNOWN), words });
+                    transaction.queue.push(command.row.unwrap_or(UNKNOWN), command.words.as_words());
                 }
             }
             (follows, _) if !is_error(reply) => self.apply(session, follows, command.words.as_words(), false),
@@ -298,7 +296,7 @@ impl FollowedState {
                 session.replies = Replies::On;
                 *self = Self::default();
             }
-            Follows::Multi => session.transaction = Some(Transaction::default()),
+            Follows::Multi => session.open_transaction(),
             Follows::Discard => session.transaction = None,
             Follows::Monitor => self.is_monitor = true,
             Follows::ClientReply if in_exec => {

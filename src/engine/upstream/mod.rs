@@ -172,10 +172,10 @@ pub enum Turn {
 fn named_keys(session: &Session, spec: &CommandSpec, words: Words<'_>, is_queued: bool) -> Option<NamedKeys> {
     if is_exec(spec) {
         let mut all = Vec::new();
-        for queued in transaction::queued(session) {
-            match own_keys(queued.row.spec, queued.words.as_words())? {
+        for queued in session.queued() {
+            match own_keys(queued.row.spec, queued.words)? {
                 NamedKeys::All => return Some(NamedKeys::All),
-                NamedKeys::Some(_) => all.extend(keys(queued.row.spec, queued.words.as_words())),
+                NamedKeys::Some(_) => all.extend(keys(queued.row.spec, queued.words)),
             }
         }
         return Some(NamedKeys::of(all.into_iter()));

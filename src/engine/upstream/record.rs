@@ -136,7 +136,7 @@ impl Engine {
         let (db, databases) = (session.db, self.instance.keyspace.databases());
         let mut calls = command.calls.iter();
         for (queued, reply) in transaction.queue.iter().zip(elements.unwrap_or_default()) {
-            let (spec, words) = (queued.row.spec, queued.words.as_words());
+            let (spec, words) = (queued.row.spec, queued.words);
             if runs_script(spec)
                 && let Some(mut scripts) = self.script_knowledge()
             {
@@ -160,7 +160,7 @@ pub(in crate::engine) fn effect_order(is_ordered: bool) -> EffectOrder {
 }
 
 fn queued_scripts(session: &Session) -> impl Iterator<Item = Words<'_>> {
-    transaction::queued(session).filter(|queued| runs_script(queued.row.spec)).map(|queued| queued.words.as_words())
+    session.queued().filter(|queued| runs_script(queued.row.spec)).map(|queued| queued.words)
 }
 
 /// Whether a command runs a script or a function.

@@ -150,7 +150,7 @@ impl ProxyConnection {
             match follows {
                 Follows::Addresses(kind) => rewrite_reply(kind, reply, &book),
                 Follows::Exec => {
-                    let queue = self.session.transaction.iter().flat_map(|transaction| &transaction.queue);
+                    let queue = self.session.queued();
                     let table = &self.engine.table;
                     let kind = |name: String| AddressKind::of(&name.to_ascii_lowercase());
                     let kinds: Vec<_> = queue.map(|queued| kind(table.full_name(queued.row.spec))).collect();

@@ -16,7 +16,7 @@ use crate::clients::session::{Flow, Session};
 use crate::commands::refuse_block_in_script;
 use crate::data::keyspace::{Busy, View};
 use crate::engine::replies::write;
-use crate::engine::transaction::{may_write, queued};
+use crate::engine::transaction::may_write;
 use crate::engine::{Engine, is_exec, key_hashes};
 use crate::powers::{Hook, HookPath, Rule};
 use crate::protocol::{Protocol, Reply, Words, parse_integer};
@@ -202,8 +202,7 @@ impl Local {
         is_true: impl Fn(&CommandSpec, Option<ScriptFlags>) -> bool,
     ) -> bool {
         let is_true = |spec: &CommandSpec, words| is_true(spec, self.declared_flags(spec, words));
-        is_true(spec, words)
-            || is_exec(spec) && queued(session).any(|queued| is_true(queued.row.spec, queued.words.as_words()))
+        is_true(spec, words) || is_exec(spec) && session.queued().any(|queued| is_true(queued.row.spec, queued.words))
     }
 
     /// Whether a request runs scripts whose flags allow them to take memory.

@@ -1,17 +1,15 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::Local;
 use super::script::ScriptContext;
 use crate::base::error::CommandError;
-use crate::clients::session::{Flow, Queued, Session, Transaction};
+use crate::clients::session::{CommandQueue, Flow, Queued, Session, Watching};
 use crate::commands::{CommandResult, Handler};
 use crate::data::keyspace::{Busy, Presence, Scope, View, hash_of};
 use crate::engine::replies::write;
-use crate::engine::transaction::{needs_scripts, queued};
+use crate::engine::transaction::queue_needs_scripts;
 use crate::engine::{Engine, key_hashes};
 use crate::powers::HookPath;
 use crate::protocol::Reply;
@@ -46,7 +44,7 @@ impl Local {
         let result = match which {
             Which::Multi if inside => Err(NESTED),
             Which::Multi => {
-                session.transaction = Some(Transaction::default());
+                session.open_transaction();
                 Ok(Reply::OK)
             }
             Which::Discard if inside => {
@@ -93,14 +91,8 @@ impl Local {
         if session.transaction.is_none() {
             return Ok((Err(EXEC_WITHOUT_MULTI), Flow::Continue));
         }
-        let instance = Arc::clone(&self.instance);
-        let mut scripts = if queued(session).any(|queued| needs_scripts(queued.row.spec)) {
-            Some(self.interpreters()?)
-        } else {
-            None
-        };
-        // Dropped behind the view: others do not wait until they are freed.
-        let (transaction, watching);
+        let instance = &*self.instance;
+        let mut scripts = if queue_needs_scripts(session) { Some(self.interpreters()?) } else { None };
         let mut view = match (hashes(session), &scripts) {
             (hashes, Some(_)) => {
                 instance.keyspace.lock_growing(&hashes.unwrap_or_default(), session.db, &instance.clock)?
@@ -111,17 +103,19 @@ impl Local {
             }
             (None, None) => instance.keyspace.lock(Scope::Everything, session.db, &instance.clock)?,
         };
-        transaction = session.transaction.take().unwrap_or_default();
-        watching = std::mem::take(&mut session.watching);
+        let transaction = session.transaction.take().unwrap_or_default();
+        let watching = session.watching.take();
         let mut expired = false;
-        instance.keyspace.watchers().remove(&watching.keys, &watching.watch, |db, key, had_expired| {
-            expired |= !had_expired && view.presence(db, key) == Presence::Expired;
-        });
+        if let Some(Watching { keys, watch }) = &watching {
+            instance.keyspace.watchers().remove(keys, watch, |db, key, had_expired| {
+                expired |= !had_expired && view.presence(db, key) == Presence::Expired;
+            });
+        }
         view.select(session.db);
         let mut flow = Flow::Continue;
         let result = if transaction.broken {
             Err(ABORTED)
-        } else if expired || watching.watch.is_touched() {
+        } else if expired || watching.as_ref().is_some_and(|watching| watching.watch.is_touched()) {
             Ok(Reply::NullArray)
         } else {
             flow = self.run_queue(
@@ -135,6 +129,9 @@ impl Local {
             Ok(Reply::Nothing)
         };
         self.finish_view(&mut view, session);
+        // The queue and what was watched are freed behind the view: others do not wait for that.
+        drop(view);
+        session.recycle(transaction);
         Ok((result, flow))
     }
 
@@ -144,7 +141,7 @@ impl Local {
         session: &mut Session,
         view: &mut View<'_>,
         mut scripts: Option<&mut Interpreters>,
-        queue: &[Queued],
+        queue: &CommandQueue,
         out: &mut Vec<u8>,
     ) -> Flow {
         let front = caller.front;
@@ -156,17 +153,18 @@ impl Local {
         let limit = self.instance.config.live().output_limit(session.subscriber, false);
         super::attribute(view, session);
         session.executing = true;
+        session.timer.inner_begins(view.real_micros());
         if session.in_flight.trace.is_open() {
             session.in_flight.trace.children().depth = 1;
         }
         let mut seen = Vec::new();
         let mut flow = Flow::Continue;
-        for queued in queue {
+        for queued in queue.iter() {
             let start = out.len();
             // The user's permissions can have changed since the command was queued.
-            let denied = front.permit(session, queued.row.spec, queued.words.as_words()).err();
+            let denied = front.permit(session, queued.row.spec, queued.words).err();
             let fault = if self.instance.active_hooks.path() == HookPath::All && denied.is_none() {
-                front.fault_inside(session, queued.row.spec, queued.words.as_words())
+                front.fault_inside(session, queued.row.spec, queued.words)
             } else {
                 None
             };
@@ -184,8 +182,8 @@ impl Local {
                 }
             };
             let rule = fault.as_ref().map(|(_, rule)| rule.fault.name.as_str());
-            front.record_child(session, Some(queued.row.spec), queued.words.as_words(), &out[start..], rule);
-            self.track_reads(view, session, queued.row.spec, queued.words.as_words());
+            front.record_child(session, Some(queued.row.spec), queued.words, &out[start..], rule);
+            self.track_reads(view, session, queued.row.spec, queued.words);
             // A client that asked to be closed gets no more replies, but the rest of the queue runs.
             if session.replies.are_suppressed() || !matches!(flow, Flow::Continue) {
                 out.truncate(start);
@@ -199,7 +197,7 @@ impl Local {
                 flow = asked;
             }
             if self.instance.active_hooks.affects_processing() && denied.is_none() {
-                front.feed_monitors(session, queued.row.spec, queued.words.as_words(), &mut seen);
+                front.feed_monitors(session, queued.row.spec, queued.words, &mut seen);
             }
         }
         session.executing = false;
@@ -214,10 +212,10 @@ impl Local {
         session: &mut Session,
         view: &mut View<'_>,
         scripts: Option<&mut Interpreters>,
-        queued: &Queued,
+        queued: Queued<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let words = queued.words.as_words();
+        let words = queued.words;
         let mut args = Args::new(words, queued.row, &self.instance.profile);
         let began = caller.front.begin_inner_call(session, queued.row.spec);
         let error = match (self.handlers.of(queued.row.id), scripts) {
@@ -267,14 +265,14 @@ fn hashes(session: &Session) -> Option<SmallVec<[u64; 8]>> {
         }
         hashes.push(hash_of(key));
     }
-    for Queued { row: ResolvedRow { spec, .. }, words } in queued(session) {
+    for Queued { row: ResolvedRow { spec, .. }, words } in session.queued() {
         if !matches!(spec.kind, CommandKind::Keys | CommandKind::Blocking) {
             return None;
         }
-        if spec.computes_keys(words.as_words()) {
+        if spec.computes_keys(words) {
             return None;
         }
-        hashes.extend(key_hashes(spec, words.as_words()));
+        hashes.extend(key_hashes(spec, words));
     }
     Some(hashes)
 }
