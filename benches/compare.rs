@@ -109,6 +109,8 @@ const RELEASE_SHA: &str = "{release}";
 /// The batch that each client sends repeatedly, in one round trip.
 struct Batch {
     title: &'static str,
+    /// The system tells user time from its own by samples of some milliseconds: of a second of processor time there are enough
+    /// of them for two digits.
     trips: u64,
     /// Repeated up to 16 requests.
     requests: &'static [&'static [&'static str]],
@@ -119,13 +121,13 @@ struct Batch {
 const BATCHES: &[Batch] = &[
     Batch {
         title: "EVALSHA of the release by somebody else, 16 per trip",
-        trips: 1000,
+        trips: 4000,
         requests: &[&["EVALSHA", RELEASE_SHA, "1", "lock.foo", "other"]],
         subscribers: 0,
     },
     Batch {
         title: "SET NX PX and its release by EVALSHA, 16 per trip",
-        trips: 1000,
+        trips: 4000,
         requests: &[
             &["SET", "lock.bar", "token", "NX", "PX", "30000"],
             &["EVALSHA", RELEASE_SHA, "1", "lock.bar", "token"],
@@ -134,7 +136,7 @@ const BATCHES: &[Batch] = &[
     },
     Batch {
         title: "MULTI, SET, GET, EXEC, 16 per trip",
-        trips: 1000,
+        trips: 4000,
         requests: &[&["MULTI"], &["SET", "key", "value"], &["GET", "key"], &["EXEC"]],
         subscribers: 0,
     },
