@@ -100,7 +100,9 @@ pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
 pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let mut length = 0;
     let mut groups = 0;
-    for &byte in elements.iter().rev().take(5) {
+    while groups < 5
+        && let Some(&byte) = elements.len().checked_sub(groups + 1).and_then(|at| elements.get(at))
+    {
         length |= usize::from(byte & 0x7f) << (7 * groups);
         groups += 1;
         if byte & 0x80 == 0 {
@@ -220,7 +222,12 @@ fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>)) -> Option<&[u8]> {
         see(element);
         count += 1;
         let (backwards, behind) = rest.get(length..)?.split_at_checked(groups_of(length))?;
-        if !length_backwards(length).eq(backwards.iter().copied()) {
+        // Most lengths are one byte.
+        let is_right = match backwards {
+            [byte] => usize::from(*byte) == length,
+            _ => length_backwards(length).eq(backwards.iter().copied()),
+        };
+        if !is_right {
             return None;
         }
         rest = behind;

@@ -27,6 +27,7 @@ use tokio::io::ReadBuf;
 use super::node::Node;
 use super::stream::Stream;
 use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
+use crate::base::background::free_beside;
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
@@ -45,6 +46,9 @@ const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 const READ: usize = 64 * 1024;
 /// The same behind a large request: the next one is likely to be as large, and these bytes of it are copied once more.
 const READ_BEFORE_LARGE: usize = 16 * 1024;
+/// More unwritten output than this is freed beside the other clients when its connection ends: a megabyte takes some 100 µs, and
+/// many connections may end at once.
+const LARGE_OUTPUT: usize = 1 << 20;
 
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
@@ -355,6 +359,10 @@ impl Drop for Connection {
         let unwritten = self.output.len() - self.written + self.dropped + dripping;
         self.engine.mark_unread(&self.session, unwritten);
         self.engine.disconnect(&mut self.session, &parked);
+        let output = std::mem::take(&mut self.output);
+        if output.capacity() > LARGE_OUTPUT {
+            free_beside("redouble-output", output);
+        }
         if self.engine.instance.clock.is_auto() {
             self.engine.maybe_auto_advance();
         }

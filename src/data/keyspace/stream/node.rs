@@ -131,16 +131,13 @@ impl Node {
         let mut rest = &self.elements[self.start as usize..];
         while !rest.is_empty() {
             let Some((entry, size)) = self.entry(self.elements.len() - rest.len(), id) else { return false };
+            // All its fields were read to find its end.
             let fields = entry.fields;
-            let mut count = 0;
-            for _ in fields {
-                count += 1;
-            }
             // The deleted flag must be a bit of the single byte that encodes the flags.
             if !matches!(rest.first(), Some(0..=127)) {
                 return false;
             }
-            if count != fields.len() || !entry.deleted && last.is_some_and(|last| entry.id <= last) {
+            if !entry.deleted && last.is_some_and(|last| entry.id <= last) {
                 return false;
             }
             let Some((Element::Integer(back), _)) = listpack::last(&rest[..size]) else { return false };
