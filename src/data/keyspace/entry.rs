@@ -120,6 +120,11 @@ impl Entry {
         }
     }
 
+    /// Whether a clone shares much with it, and is made in much less time than the serialized form.
+    pub fn shares_much(&self) -> bool {
+        matches!(self.0.value(), Some(Value::Stream(stream)) if stream.shares_much())
+    }
+
     pub fn value(&self) -> ValueRef<'_> {
         match self.0.value() {
             Some(Value::String(text)) => ValueRef::String(&text.bytes),

@@ -29,11 +29,13 @@ pub struct Part {
     /// The names of the keys, and where each name and its entry end, if they are to be sorted.
     names: Vec<u8>,
     ends: Vec<(usize, usize)>,
+    /// Entries that are written when nobody waits for the shard any more.
+    later: Vec<Entry>,
 }
 
 impl Part {
     fn new(db: u32) -> Self {
-        Self { db, bytes: Vec::new(), keys: 0, volatile: 0, names: Vec::new(), ends: Vec::new() }
+        Self { db, bytes: Vec::new(), keys: 0, volatile: 0, names: Vec::new(), ends: Vec::new(), later: Vec::new() }
     }
 
     /// Each name with what was written of it, if the names were kept.
@@ -79,6 +81,22 @@ pub(super) struct Progress {
 pub(super) struct Copies(Vec<Progress>);
 
 impl Plan {
+    /// Copies an entry, while its shard is locked.
+    fn copy(&self, part: &mut Part, entry: &Entry) {
+        if entry.shares_much() {
+            part.later.push(entry.clone());
+        } else {
+            self.write(part, entry);
+        }
+    }
+
+    /// Writes what was left for later. The caller holds no shard.
+    fn write_later(&self, part: &mut Part) {
+        for entry in std::mem::take(&mut part.later) {
+            self.write(part, &entry);
+        }
+    }
+
     fn write(&self, part: &mut Part, entry: &Entry) {
         if is_expired(entry, self.horizon) {
             return;
@@ -97,7 +115,7 @@ impl Plan {
         let Progress { mut part, done, .. } = progress;
         entries
             .filter(|entry| done.is_empty() || !done.contains(entry.key()))
-            .for_each(|entry| self.write(&mut part, entry));
+            .for_each(|entry| self.copy(&mut part, entry));
         part
     }
 }
@@ -124,7 +142,7 @@ impl Copies {
 
     /// An entry is about to be changed or removed. Returns whether anything is still being copied.
     pub(super) fn keep(&mut self, entry: &Entry) -> bool {
-        self.note(entry.key(), |plan, part| plan.write(part, entry))
+        self.note(entry.key(), |plan, part| plan.copy(part, entry))
     }
 
     /// A key is about to come into being.
@@ -192,11 +210,19 @@ impl PointInTime {
             let emptied = std::mem::take(&mut *self.plan.emptied.lock_ignoring_poison());
             parts.extend(emptied.into_iter().map(|(progress, contents)| self.plan.finish(progress, contents.iter())));
         }
+        parts.iter_mut().for_each(|part| self.plan.write_later(part));
+        parts
+    }
+
+    /// Makes the copy of shards that the caller holds.
+    pub(super) fn finish_held<'a, 's: 'a>(&self, shards: impl Iterator<Item = &'a mut Shard<'s>>) -> Vec<Part> {
+        let mut parts: Vec<_> = shards.filter_map(|shard| self.take_from(shard)).collect();
+        parts.iter_mut().for_each(|part| self.plan.write_later(part));
         parts
     }
 
     /// What was in a shard, unless it has been taken already.
-    pub(super) fn take_from(&self, shard: &mut Shard<'_>) -> Option<Part> {
+    fn take_from(&self, shard: &mut Shard<'_>) -> Option<Part> {
         let progress = shard.take_copy(&self.plan)?;
         Some(self.plan.finish(progress, shard.iter()))
     }
@@ -208,7 +234,8 @@ mod tests {
 
     use super::*;
     use crate::base::clock::{Clock, Pace};
-    use crate::data::keyspace::{ChunkLimit, End, Expiry, Keyspace, List, ListLimits, Scope, View};
+    use crate::data::keyspace::stream::NodeLimits;
+    use crate::data::keyspace::{ChunkLimit, End, Expiry, Keyspace, List, ListLimits, Scope, Stream, StreamId, View};
 
     /// Writes what a key holds.
     struct Shown;
@@ -325,6 +352,38 @@ mod tests {
             prop_assert_eq!(shown(&copy.finish()), expected);
             prop_assert_eq!(shown(&copy_between.finish()), expected_between);
         }
+    }
+
+    #[test]
+    fn a_long_stream_is_copied_as_it_was_although_its_nodes_are_shared() {
+        let clock = Clock::new();
+        let keyspace = Keyspace::small(1, &clock);
+        let lock = || keyspace.lock(Scope::Everything, 0, &clock).unwrap();
+        let append = |view: &mut View<'_>, ids: std::ops::Range<u64>| {
+            let append = |stream: &mut Stream| {
+                for ms in ids {
+                    let words = [b"field".as_slice(), &[b'v'; 100]];
+                    stream.log_mut().append(
+                        StreamId { ms, seq: 0 },
+                        words.into_iter(),
+                        NodeLimits { bytes: 4096, entries: 100 },
+                    );
+                }
+                ((), 1)
+            };
+            assert!(view.change_or_make(b"stream", Stream::default, append).is_ok());
+        };
+        append(&mut lock(), 1..1000);
+        let mut view = lock();
+        let [before, also_before] = [(); 2].map(|()| view.begin_copy(Box::new(Shown), true));
+        let before = shown(&view.finish_copy(before));
+        append(&mut view, 1000..1010);
+        drop(view);
+        let after = lock().begin_copy(Box::new(Shown), true);
+        assert!(lock().remove(b"stream"));
+        assert_eq!((before.len(), shown(&also_before.finish()) == before), (1, true));
+        let after = shown(&after.finish());
+        assert!(after.len() == 1 && after != before);
     }
 
     #[test]

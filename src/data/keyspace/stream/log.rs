@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::node::{Fields, Node};
 use super::{Group, StreamId};
@@ -28,7 +29,8 @@ pub struct NodeLimits {
 const MOST_BYTES: usize = 1 << 30;
 
 /// The memory of a node in the map of nodes, in bytes.
-const NODE: usize = size_of::<Node>() + size_of::<StreamId>() + 8;
+pub(super) const NODE: usize =
+    size_of::<Arc<Node>>() + 2 * size_of::<usize>() + size_of::<Node>() + size_of::<StreamId>() + 8;
 
 /// What trimming keeps.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +51,10 @@ pub struct Entry<'l> {
     pub fields: Fields<'l>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Log {
-    /// Nodes by the id of their first entry, which may be deleted.
-    nodes: BTreeMap<StreamId, Node>,
+    /// Nodes by the id of their first entry, which may be deleted. Copies, such as a snapshot's, share them: a change copies one.
+    nodes: BTreeMap<StreamId, Arc<Node>>,
     len: u64,
     last: StreamId,
     first: StreamId,
@@ -63,13 +65,13 @@ pub struct Log {
     bytes: usize,
 }
 
-impl Clone for Log {
-    fn clone(&self) -> Self {
-        let nodes = self.nodes.clone();
-        // A cloned node has no spare capacity.
-        let bytes = nodes.values().map(|node| NODE + node.size()).sum();
-        Self { nodes, bytes, ..*self }
-    }
+/// A node to be changed. `bytes` is the memory of its log.
+fn make_mut<'n>(node: &'n mut Arc<Node>, bytes: &mut usize) -> &'n mut Node {
+    // If a copy of the log has the node, too, it is cloned, and has no spare capacity then.
+    let before = node.size();
+    let node = Arc::make_mut(node);
+    *bytes = *bytes + node.size() - before;
+    node
 }
 
 impl Log {
@@ -79,7 +81,7 @@ impl Log {
         for (id, node) in nodes {
             log.len += node.live() as u64;
             log.bytes += NODE + node.size();
-            if log.nodes.insert(id, node).is_some() {
+            if log.nodes.insert(id, Arc::new(node)).is_some() {
                 return None;
             }
         }
@@ -119,7 +121,7 @@ impl Log {
 
     /// The nodes by id.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (StreamId, &Node)> {
-        self.nodes.iter().map(|(id, node)| (*id, node))
+        self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
     /// The memory outside itself, in bytes.
@@ -149,7 +151,7 @@ impl Log {
         let most = if limits.bytes == 0 { MOST_BYTES } else { limits.bytes.min(MOST_BYTES) };
         if let Some(mut entry) = self.nodes.last_entry() {
             let own = *entry.key();
-            let node = entry.get_mut();
+            let node = make_mut(entry.get_mut(), &mut self.bytes);
             let before = node.size();
             let full = node.packed_size() + more >= most || limits.entries > 0 && node.entries() >= limits.entries;
             if full {
@@ -165,7 +167,7 @@ impl Log {
         let mut node = Node::for_entry(words.clone());
         node.append(id, id, words);
         self.bytes += NODE + node.size();
-        self.nodes.insert(id, node);
+        self.nodes.insert(id, Arc::new(node));
         self.count(id);
     }
 
@@ -228,6 +230,7 @@ impl Log {
     /// Deletes an entry. Returns whether it existed.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&own, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
+        let node = make_mut(node, &mut self.bytes);
         if !node.delete(own, id) {
             return false;
         }
@@ -275,7 +278,7 @@ impl Log {
                 break;
             }
             let mut left = self.len;
-            let deleted = node.delete_while(own, |id, deleted| {
+            let deleted = make_mut(node, &mut self.bytes).delete_while(own, |id, deleted| {
                 let wanted = match trim {
                     Trim::MaxLen(most) => left > most,
                     Trim::MinId(least) => id < least,

@@ -175,6 +175,12 @@ impl Stream {
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.log.size() + self.group_bytes
     }
+
+    /// Whether a clone, which shares the nodes, is made in much less time than the serialized form.
+    pub fn shares_much(&self) -> bool {
+        const MUCH: usize = 64 << 10;
+        self.log.size() >= MUCH && self.group_bytes <= self.log.size() / 8
+    }
 }
 
 fn forget(groups: &mut BTreeMap<Arc<[u8]>, Group>, group_bytes: &mut usize, id: StreamId) {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::log::NODE;
 use super::node::Fields;
 use super::*;
 
@@ -47,11 +48,16 @@ proptest! {
     #[test]
     fn a_log_holds_what_was_added_and_not_taken_away(
         steps in prop::collection::vec((0..10u8, 0..3u64, 0..4u64, prop::collection::vec(0..30u32, 1..4)), 0..200),
+        copied_at in 0..200usize,
     ) {
         let mut log = Log::default();
         let mut model: BTreeMap<StreamId, Vec<Vec<u8>>> = BTreeMap::new();
         let mut last = StreamId::LEAST;
-        for (kind, ms, seq, fields) in steps {
+        let (mut copy, mut copied) = (Log::default(), BTreeMap::new());
+        for (step, (kind, ms, seq, fields)) in steps.into_iter().enumerate() {
+            if step == copied_at {
+                (copy, copied) = (log.clone(), model.clone());
+            }
             let some = model.keys().nth(seq as usize * 3).copied().unwrap_or(id(ms, seq));
             match kind {
                 0 => prop_assert_eq!(log.delete(some), model.remove(&some).is_some()),
@@ -91,8 +97,11 @@ proptest! {
             prop_assert_eq!(bytes.len(), node.packed_size());
             prop_assert_eq!(Node::of_listpack(&bytes, own).unwrap().to_listpack(), bytes);
         }
-        let size = log.nodes().map(|(_, node)| node.size()).sum::<usize>();
-        prop_assert!(log.size() >= size);
+        let size = log.nodes().map(|(_, node)| NODE + node.size()).sum::<usize>();
+        prop_assert_eq!(log.size(), size);
+        // What happened to the log behind the copy did not happen to the copy, although they share nodes.
+        let all = copy.range(StreamId::LEAST, StreamId::GREATEST).map(|entry| (entry.id, words(&entry.fields)));
+        prop_assert_eq!(all.collect::<Vec<_>>(), copied.into_iter().collect::<Vec<_>>());
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl View<'_> {
 
     /// Makes a copy that this view has begun, before anything else changes.
     pub fn finish_copy(&mut self, copy: PointInTime) -> Vec<Part> {
-        self.locked.iter_mut().filter_map(|locked| copy.take_from(&mut locked.shard)).collect()
+        copy.finish_held(self.locked.iter_mut().map(|locked| &mut locked.shard))
     }
 
     /// The memory of all entries in bytes.
