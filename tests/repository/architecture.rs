@@ -13,6 +13,27 @@ const FLOORS: &[&str] = &[
 /// What the architecture page leaves out: it only calls the floor below it.
 const UNMENTIONED: &str = "main";
 
+/// What stands at the top, beside files and folders whose names begin with a dot, which belong to people's tools.
+const TOP: &[&str] = &[
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "Makefile",
+    "README.md",
+    "benches",
+    "clippy.toml",
+    "docs",
+    "examples",
+    "packages",
+    "rustfmt.toml",
+    "src",
+    "target",
+    "tests",
+];
+
 fn sources() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -56,6 +77,14 @@ fn named(text: &str) -> BTreeSet<Vec<String>> {
         rest[..end.unwrap_or(rest.len())].split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
     });
     paths.filter(|path: &Vec<String>| !path.is_empty()).collect()
+}
+
+#[test]
+fn nothing_that_a_server_or_a_test_has_left_stands_at_the_top() {
+    let entries = fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let strays: Vec<_> = names.filter(|name| !name.starts_with('.') && !TOP.contains(&name.as_str())).collect();
+    assert!(strays.is_empty(), "{strays:?}: remove it, or name it in TOP if people and Cargo expect it there");
 }
 
 #[test]
