@@ -239,6 +239,15 @@ impl Hash {
         new
     }
 
+    /// An empty hash for so many fields, which are about to be written.
+    pub fn with_room(fields: usize, limits: &HashLimits) -> Self {
+        let mut hash = Self::default();
+        if fields > limits.packed {
+            hash.enlarge().pairs.reserve(fields);
+        }
+        hash
+    }
+
     /// Writes a field and keeps its expiry time. Returns whether it is new.
     #[inline]
     pub fn rewrite(&mut self, field: &[u8], value: &[u8], limits: &HashLimits) -> bool {

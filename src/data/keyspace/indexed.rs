@@ -176,6 +176,15 @@ impl<T: Keyed> Indexed<T> {
         }
     }
 
+    /// Makes room for so many items, which are about to be pushed: growing step by step looks all keys up again at each step.
+    pub fn reserve(&mut self, more: usize) {
+        self.order.reserve_exact(more);
+        if more > FEW {
+            let order = &self.order;
+            self.places.reserve(more, |place| hash_of(order[*place as usize].key()));
+        }
+    }
+
     fn enter(&mut self, place: usize) {
         let order = &self.order;
         let rehash = |place: &u32| hash_of(order[*place as usize].key());

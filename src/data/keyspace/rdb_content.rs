@@ -146,7 +146,7 @@ impl Hash {
         // A packed value stays packed, however long its elements, unless it has too many.
         let longest = if packed { usize::MAX } else { limits.longest };
         let limits = &HashLimits { longest, ..*limits };
-        let mut hash = Self::default();
+        let mut hash = Self::with_room(fields.len(), limits);
         if !fields.iter().all(|field| hash.rewrite(&field.name, &field.value, limits)) {
             return None;
         }
