@@ -9,7 +9,7 @@ use super::compiled::{Script, ScriptKind};
 use super::host::{Host, Invocation, ScratchBuffers};
 use super::lua::{Frame, LuaError, LuaType, RegistryRef};
 use super::random::Random;
-use super::register::{BAD_NAME, Function, JUDGED_LATER, judge_all};
+use super::register::{BAD_NAME, Function, JUDGED_LATER, Registered, judge_all};
 use super::sandbox;
 use super::shebang::{self, LibraryHeader, is_name};
 use super::vm::{MEMORY_LIMIT, Vm, push_words};
@@ -204,7 +204,7 @@ impl FunctionInterpreter {
         };
         self.vm.recover();
         self.use_globals(self.running_globals);
-        let functions = loading.registered.into_inner();
+        let functions = loading.registered.into_inner().into_functions();
         let judged = if profile.has(JUDGED_LATER) { judge_all(&functions) } else { Ok(()) };
         match result.and(judged.map_err(CommandError::fixed)) {
             Ok(()) => Ok(functions),
@@ -325,7 +325,7 @@ struct Loading<'l> {
     profile: &'l Profile,
     scratch: RefCell<ScratchBuffers>,
     random: Random,
-    registered: RefCell<Vec<Function>>,
+    registered: RefCell<Registered>,
 }
 
 impl Host for Loading<'_> {
@@ -363,7 +363,7 @@ impl Host for Loading<'_> {
         &self.random
     }
 
-    fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+    fn registered(&self) -> Option<&RefCell<Registered>> {
         Some(&self.registered)
     }
 }

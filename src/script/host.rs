@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::random::Random;
-use super::register::Function;
+use super::register::Registered;
 use super::symbolic::Hypotheses;
 use crate::base::error::CommandError;
 use crate::base::log::Level;
@@ -44,7 +44,7 @@ pub trait Host {
     fn answer_error(&self, _line: &[u8], _is_counted: bool) {}
 
     /// The list of registered functions while a library loads; `None` at other times.
-    fn registered(&self) -> Option<&RefCell<Vec<Function>>> {
+    fn registered(&self) -> Option<&RefCell<Registered>> {
         None
     }
 

@@ -1,5 +1,6 @@
 //! `redis.register_function`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::api::raise_of_library;
@@ -34,6 +35,24 @@ impl Function {
     }
 }
 
+/// The functions that a library has registered so far, and their names: a library may register very many.
+#[derive(Default)]
+pub struct Registered {
+    functions: Vec<Function>,
+    names: HashSet<Vec<u8>>,
+}
+
+impl Registered {
+    fn add(&mut self, function: Function) {
+        self.names.insert(function.name().to_vec());
+        self.functions.push(function);
+    }
+
+    pub fn into_functions(self) -> Vec<Function> {
+        self.functions
+    }
+}
+
 /// The arguments of `redis.register_function`, as far as they are read.
 #[derive(Default)]
 struct RegisterArgs {
@@ -57,7 +76,7 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError
     let function = read.and_then(|()| finish(&draft, &registered.borrow(), host.profile().has(JUDGED_LATER)));
     match function {
         Ok(function) => {
-            registered.borrow_mut().push(function);
+            registered.borrow_mut().add(function);
             Ok(0)
         }
         Err(text) => {
@@ -69,22 +88,23 @@ pub(super) fn register_function(frame: &mut Frame<'_>) -> Result<usize, LuaError
 
 /// Checks all functions of a library after its code has run, as Valkey does.
 pub(super) fn judge_all(functions: &[Function]) -> Result<(), &'static str> {
-    (0..functions.len()).try_for_each(|end| judge(functions[end].name(), &functions[..end], BAD_FUNCTION_NAME))
+    let mut names = HashSet::new();
+    functions.iter().try_for_each(|function| judge(function.name(), !names.insert(function.name()), BAD_FUNCTION_NAME))
 }
 
-fn judge(name: &[u8], others: &[Function], bad_name: &'static str) -> Result<(), &'static str> {
+fn judge(name: &[u8], is_taken: bool, bad_name: &'static str) -> Result<(), &'static str> {
     match () {
         () if !is_name(name) => Err(bad_name),
-        () if others.iter().any(|other| other.name() == name) => Err("ERR Function already exists in the library"),
+        () if is_taken => Err("ERR Function already exists in the library"),
         () => Ok(()),
     }
 }
 
-fn finish(draft: &RegisterArgs, others: &[Function], judges_later: bool) -> Result<Function, &'static str> {
+fn finish(draft: &RegisterArgs, others: &Registered, judges_later: bool) -> Result<Function, &'static str> {
     let name = draft.name.as_deref().ok_or("ERR redis.register_function must get a function name argument")?;
     let function = draft.callback.ok_or("ERR redis.register_function must get a callback argument")?;
     if !judges_later {
-        judge(name, others, BAD_NAME)?;
+        judge(name, others.names.contains(name), BAD_NAME)?;
     }
     let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function, slot: None };
     Ok(Function { script, description: draft.description.clone() })
