@@ -32,7 +32,7 @@ pub use snapshot::{Key, KeyWriter, SnapshotError, SnapshotItem, SnapshotReader, 
 pub use stream::{Consumer, Counters, Delivery, Group, Id, Stream};
 
 /// With tables of 32 KB, for 16 bytes in a step: byte by byte the checksum takes as long as all else about a payload.
-static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+const CHECKSUM: &Crc<u64, Table<16>> = &Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
 /// Two bytes of format version and eight of checksum.
 const FOOTER: usize = 10;
