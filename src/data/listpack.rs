@@ -91,7 +91,20 @@ impl<'e> Element<'e> {
 }
 
 /// The first element and its encoded size.
+#[inline]
 pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
+    // Most elements are small integers and short strings: a stream's entry has half a dozen of them.
+    match *elements.first()? {
+        value @ 0..STRING_6 => Some((Element::Integer(i64::from(value)), 2)),
+        header @ STRING_6..INT_13 => {
+            let length = usize::from(header & 0x3f);
+            Some((Element::String(elements.get(1..=length)?), length + 2))
+        }
+        _ => first_of_any_size(elements),
+    }
+}
+
+fn first_of_any_size(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, length) = read_element(elements)?;
     Some((element, length + groups_of(length)))
 }
