@@ -32,7 +32,7 @@ pub struct CallTimer {
     /// Counts the commands inside EXEC and scripts, of which only some are measured.
     inner: u8,
     /// When the next command inside EXEC begins, if that was read from the clock just before.
-    inner_begins: Option<i64>,
+    inner_begin: Option<i64>,
 }
 
 /// A call that took long.
@@ -66,7 +66,7 @@ impl Default for CallTimer {
             slow: Vec::new(),
             blocked: None,
             inner: 0,
-            inner_begins: None,
+            inner_begin: None,
         }
     }
 }
@@ -191,10 +191,10 @@ impl CallTimer {
         !self.slow.is_empty()
     }
 
-    /// The next command inside EXEC begins now, by a clock that was just read.
+    /// The first command inside EXEC begins now, by a clock that was just read; `None` behind the last one.
     #[inline]
-    pub fn inner_begins(&mut self, now: i64) {
-        self.inner_begins = Some(now);
+    pub fn set_inner_begin(&mut self, now: Option<i64>) {
+        self.inner_begin = now;
     }
 
     /// When a command inside EXEC or a script begins, if it is measured. Of those that take a constant time, only each
@@ -206,8 +206,8 @@ impl CallTimer {
         const LEAST_NOTABLE: u64 = 1000;
         self.inner = self.inner.wrapping_add(1);
         let is_measured = !is_fast || self.inner.is_multiple_of(EVERY) || live.notable_micros() < LEAST_NOTABLE;
-        let begins = self.inner_begins.take();
-        is_measured.then(|| begins.unwrap_or_else(real_micros))
+        let begin = self.inner_begin.take();
+        is_measured.then(|| begin.unwrap_or_else(real_micros))
     }
 }
 

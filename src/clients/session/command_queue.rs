@@ -31,7 +31,7 @@ pub struct Queued<'q> {
 
 impl CommandQueue {
     /// The most bytes of words that a queue's memory is kept for, when its commands have run.
-    const KEPT: usize = 1024;
+    const KEPT: usize = 512;
 
     pub fn push(&mut self, row: ResolvedRow, words: Words<'_>) {
         let start = self.words.as_words().len();

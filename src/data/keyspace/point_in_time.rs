@@ -90,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Writes what was left for later. The caller holds no shard.
+    /// Writes what was left for later.
     fn write_later(&self, part: &mut Part) {
         for entry in std::mem::take(&mut part.later) {
             self.write(part, &entry);

@@ -153,7 +153,7 @@ impl Local {
         let limit = self.instance.config.live().output_limit(session.subscriber, false);
         super::attribute(view, session);
         session.executing = true;
-        session.timer.inner_begins(view.real_micros());
+        session.timer.set_inner_begin(Some(view.real_micros()));
         if session.in_flight.trace.is_open() {
             session.in_flight.trace.children().depth = 1;
         }
@@ -201,6 +201,7 @@ impl Local {
             }
         }
         session.executing = false;
+        session.timer.set_inner_begin(None);
         self.instance.deliver_invalidations(session);
         out.extend_from_slice(&seen);
         flow
