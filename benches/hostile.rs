@@ -83,6 +83,15 @@ const ATTACKS: &[Attack] = &[
         let names = std::iter::repeat_n(&b"set"[..], 100_000).map(<[u8]>::to_vec);
         vec![words(&["SINTERCARD", "100000"]).into_iter().chain(names).collect()]
     }),
+    attack("SDIFF of a set of 1,000,000 and itself", million_members, || vec![words(&["SDIFF", "set", "set"])]),
+    attack("EXISTS of 1,000,000 keys that are not there", nothing, || {
+        vec![numbered(&["EXISTS"], "key:", MILLION, &[])]
+    }),
+    attack("FUNCTION LOAD of 50,000 functions", nothing, || {
+        let register = |number| format!("redis.register_function('f{number}', function() return 1 end)\n");
+        let library: String = std::iter::once("#!lua name=l\n".to_owned()).chain((0..50_000).map(register)).collect();
+        vec![words(&["FUNCTION", "LOAD", &library]), words(&["FUNCTION", "FLUSH"])]
+    }),
     attack("COPY of a set of 1,000,000", million_members, || vec![words(&["COPY", "set", "other"])]),
     attack("XINFO STREAM FULL of 100,000 entries", stream, || {
         vec![words(&["XINFO", "STREAM", "stream", "FULL", "COUNT", "0"])]

@@ -2,7 +2,8 @@
 
 use crate::base::error::CommandError;
 use crate::data::keyspace::{StreamEntry, StreamId};
-use crate::protocol::{Reply, parse_integer, until_nul};
+use crate::data::listpack::Element;
+use crate::protocol::{ArrayElements, Bulks, Reply, parse_integer, until_nul};
 
 pub(super) const BAD_ID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
@@ -108,7 +109,24 @@ pub(super) fn entry_reply(entry: StreamEntry<'_>) -> Reply<'_> {
 /// At most `count` entries.
 pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, count: Option<u64>) -> Reply<'v> {
     let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
-    Reply::Array(entries.take(count).map(entry_reply).collect())
+    let mut written = Bulks::default();
+    for StreamEntry { id, fields } in entries.take(count) {
+        let mut entry = written.push_array(2);
+        entry.bulk(&id.to_text());
+        entry.array(fields.len() * 2);
+        for (name, value) in fields {
+            write_element(&mut entry, name);
+            write_element(&mut entry, value);
+        }
+    }
+    Reply::Bulks(written)
+}
+
+fn write_element(entry: &mut ArrayElements<'_>, element: Element<'_>) {
+    match element {
+        Element::String(bytes) => entry.bulk(bytes),
+        Element::Integer(value) => entry.digits(value),
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub enum Reply<'a> {
     /// The null array: `*-1`, or `_` in RESP3.
     NullArray,
     Array(Vec<Reply<'a>>),
-    /// An array of bulk strings.
+    /// An array of bulk strings, or of arrays of them.
     Bulks(Bulks),
     /// Pairs in the given order; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
@@ -58,7 +58,7 @@ pub enum Reply<'a> {
     Nothing,
 }
 
-/// Bulk strings, encoded as they are added: for many, that takes half as long as collecting them first.
+/// Bulk strings, or arrays of them, encoded as they are added: for many, that takes half as long as collecting them first.
 #[derive(Clone, Debug, Default)]
 pub struct Bulks {
     count: usize,
@@ -84,6 +84,37 @@ impl Bulks {
     #[inline]
     pub fn push_integer(&mut self, value: i64) {
         self.push(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// Adds an array of so many elements, which the caller writes.
+    #[inline]
+    pub fn push_array(&mut self, count: usize) -> ArrayElements<'_> {
+        self.count += 1;
+        let mut elements = ArrayElements(&mut self.written);
+        elements.array(count);
+        elements
+    }
+}
+
+/// The elements of an array in [`Bulks`]: as many as were announced.
+pub struct ArrayElements<'b>(&'b mut Vec<u8>);
+
+impl ArrayElements<'_> {
+    /// An array of so many elements, which come next.
+    #[inline]
+    pub fn array(&mut self, count: usize) {
+        number_line(self.0, b'*', count as i64);
+    }
+
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        bulk(self.0, bytes);
+    }
+
+    /// A bulk string of an integer in decimal.
+    #[inline]
+    pub fn digits(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 }
 
