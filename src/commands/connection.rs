@@ -286,7 +286,7 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         session.subscriber = false;
     }
     session.transaction = None;
-    server.unwatch(std::mem::take(&mut session.watching));
+    server.unwatch(session);
     server.tracking.stop(session, server.keyspace.settings());
     session.db = 0;
     session.set_protocol(Protocol::Resp2);

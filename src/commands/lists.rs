@@ -6,7 +6,7 @@ use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
 use crate::data::keyspace::{End, EventClass, List, ListLimits, View};
 use crate::data::listpack::Element;
-use crate::protocol::{Bulks, Reply, parse_integer};
+use crate::protocol::{BulkWriter, Bulks, Reply, parse_integer};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
 pub(super) const ROWS: &[Command] = &[LLEN, LMOVE, LMPOP, LPOP, LPUSH, LPUSHX, RPOP, RPOPLPUSH, RPUSH, RPUSHX];
@@ -219,9 +219,14 @@ pub(super) fn pop_count(
 /// Adds an element to a reply.
 #[inline]
 pub(super) fn push_element(elements: &mut Bulks, element: Element<'_>) {
+    write_element(&mut elements.add(), element);
+}
+
+#[inline]
+pub(super) fn write_element(reply: &mut BulkWriter<'_>, element: Element<'_>) {
     match element {
-        Element::String(bytes) => elements.push(bytes),
-        Element::Integer(value) => elements.push_integer(value),
+        Element::String(bytes) => reply.bulk(bytes),
+        Element::Integer(value) => reply.digits(value),
     }
 }
 

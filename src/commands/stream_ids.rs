@@ -1,9 +1,9 @@
 //! Entry ids in requests, and entries in replies.
 
+use super::lists::{element_reply, write_element};
 use crate::base::error::CommandError;
 use crate::data::keyspace::{StreamEntry, StreamId};
-use crate::data::listpack::Element;
-use crate::protocol::{ArrayElements, Bulks, Reply, parse_integer, until_nul};
+use crate::protocol::{Bulks, Reply, parse_integer, until_nul};
 
 pub(super) const BAD_ID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
@@ -101,7 +101,7 @@ pub(super) fn id_reply(id: StreamId) -> Reply<'static> {
 pub(super) fn entry_reply(entry: StreamEntry<'_>) -> Reply<'_> {
     let mut words = Vec::with_capacity(entry.fields.len().min(1 << 16) * 2);
     for (name, value) in entry.fields {
-        words.extend([Reply::bulk(name.to_bytes()), Reply::bulk(value.to_bytes())]);
+        words.extend([element_reply(name), element_reply(value)]);
     }
     Reply::Array(vec![id_reply(entry.id), Reply::Array(words)])
 }
@@ -111,7 +111,8 @@ pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, 
     let count = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
     let mut written = Bulks::default();
     for StreamEntry { id, fields } in entries.take(count) {
-        let mut entry = written.push_array(2);
+        let mut entry = written.add();
+        entry.array(2);
         entry.bulk(&id.to_text());
         entry.array(fields.len() * 2);
         for (name, value) in fields {
@@ -120,13 +121,6 @@ pub(super) fn entries_reply<'v>(entries: impl Iterator<Item = StreamEntry<'v>>, 
         }
     }
     Reply::Bulks(written)
-}
-
-fn write_element(entry: &mut ArrayElements<'_>, element: Element<'_>) {
-    match element {
-        Element::String(bytes) => entry.bulk(bytes),
-        Element::Integer(value) => entry.digits(value),
-    }
 }
 
 #[cfg(test)]

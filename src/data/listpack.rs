@@ -93,18 +93,6 @@ impl<'e> Element<'e> {
 /// The first element and its encoded size.
 #[inline]
 pub fn first(elements: &[u8]) -> Option<(Element<'_>, usize)> {
-    // Most elements are small integers and short strings: a stream's entry has half a dozen of them.
-    match *elements.first()? {
-        value @ 0..STRING_6 => Some((Element::Integer(i64::from(value)), 2)),
-        header @ STRING_6..INT_13 => {
-            let length = usize::from(header & 0x3f);
-            Some((Element::String(elements.get(1..=length)?), length + 2))
-        }
-        _ => first_of_any_size(elements),
-    }
-}
-
-fn first_of_any_size(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, length) = read_element(elements)?;
     Some((element, length + groups_of(length)))
 }
@@ -113,9 +101,7 @@ fn first_of_any_size(elements: &[u8]) -> Option<(Element<'_>, usize)> {
 pub fn last(elements: &[u8]) -> Option<(Element<'_>, usize)> {
     let mut length = 0;
     let mut groups = 0;
-    while groups < 5
-        && let Some(&byte) = elements.len().checked_sub(groups + 1).and_then(|at| elements.get(at))
-    {
+    for &byte in elements.iter().rev().take(5) {
         length |= usize::from(byte & 0x7f) << (7 * groups);
         groups += 1;
         if byte & 0x80 == 0 {
@@ -249,6 +235,7 @@ fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>)) -> Option<&[u8]> {
 }
 
 /// The first element and its encoded size; `None` if it is invalid.
+#[inline]
 fn read_element(bytes: &[u8]) -> Option<(Element<'_>, usize)> {
     let (&first, rest) = bytes.split_first()?;
     let string = |header: usize, length: usize| {

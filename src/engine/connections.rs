@@ -73,7 +73,7 @@ impl Engine {
     }
 
     fn release_session(&self, session: &mut Session, held_back: &[u8]) {
-        self.unwatch(session);
+        self.instance.unwatch(session);
         self.leave_exploration(session);
         self.instance.claim_wait(&session.client);
         // It may have been served without having handled that yet.

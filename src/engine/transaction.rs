@@ -78,16 +78,9 @@ pub(super) fn may_grow(session: &Session, spec: &CommandSpec, profile: &Profile)
 }
 
 impl Engine {
-    /// Drops all watched keys.
-    pub(super) fn unwatch(&self, session: &mut Session) {
-        if let Some(watching) = session.watching.take() {
-            self.instance.unwatch(watching);
-        }
-    }
-
     /// Drops the queue and all watched keys.
     pub(super) fn discard(&self, session: &mut Session) {
         session.transaction = None;
-        self.unwatch(session);
+        self.instance.unwatch(session);
     }
 }

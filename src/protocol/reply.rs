@@ -75,31 +75,18 @@ impl Bulks {
         self.count
     }
 
+    /// Adds one more, which the caller writes: a bulk string, or an array and all that is in it.
     #[inline]
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub fn add(&mut self) -> BulkWriter<'_> {
         self.count += 1;
-        bulk(&mut self.written, bytes);
-    }
-
-    #[inline]
-    pub fn push_integer(&mut self, value: i64) {
-        self.push(itoa::Buffer::new().format(value).as_bytes());
-    }
-
-    /// Adds an array of so many elements, which the caller writes.
-    #[inline]
-    pub fn push_array(&mut self, count: usize) -> ArrayElements<'_> {
-        self.count += 1;
-        let mut elements = ArrayElements(&mut self.written);
-        elements.array(count);
-        elements
+        BulkWriter(&mut self.written)
     }
 }
 
-/// The elements of an array in [`Bulks`]: as many as were announced.
-pub struct ArrayElements<'b>(&'b mut Vec<u8>);
+/// Writes bulk strings, and the beginnings of arrays of them.
+pub struct BulkWriter<'b>(&'b mut Vec<u8>);
 
-impl ArrayElements<'_> {
+impl BulkWriter<'_> {
     /// An array of so many elements, which come next.
     #[inline]
     pub fn array(&mut self, count: usize) {

@@ -79,7 +79,7 @@ pub struct OwnedWords {
 
 impl OwnedWords {
     /// Words by their ranges, which are ascending and lie within the bytes.
-    pub(super) fn new(bytes: Vec<u8>, spans: Vec<Span>) -> Self {
+    pub const fn new(bytes: Vec<u8>, spans: Vec<Span>) -> Self {
         Self { bytes, spans }
     }
 

@@ -80,7 +80,9 @@ impl Instance {
     }
 
     /// Removes the watches of a connection.
-    pub fn unwatch(&self, watching: Watching) {
-        self.keyspace.watchers().remove(&watching.keys, &watching.watch, |_, _, _| {});
+    pub fn unwatch(&self, session: &mut Session) {
+        if let Some(Watching { keys, watch }) = session.watching.take() {
+            self.keyspace.watchers().remove(&keys, &watch, |_, _, _| {});
+        }
     }
 }

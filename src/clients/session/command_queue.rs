@@ -1,6 +1,6 @@
 //! The commands that a transaction has queued.
 
-use super::{Session, Transaction};
+use super::Session;
 use crate::protocol::{OwnedWords, Words};
 use crate::spec::ResolvedRow;
 
@@ -30,6 +30,9 @@ pub struct Queued<'q> {
 }
 
 impl CommandQueue {
+    const EMPTY: &Self =
+        &Self { words: OwnedWords::new(Vec::new(), Vec::new()), commands: Vec::new(), needs_scripts: false };
+
     /// The most bytes of words that a queue's memory is kept for, when its commands have run.
     const KEPT: usize = 512;
 
@@ -56,7 +59,10 @@ impl CommandQueue {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Queued<'_>> + Clone {
-        queued(self.words.as_words(), &self.commands)
+        let words = self.words.as_words();
+        self.commands
+            .iter()
+            .map(move |place| Queued { row: place.row, words: words.first(place.end).from(place.start) })
     }
 
     /// The memory of the queue for the next one, unless it is large.
@@ -71,19 +77,11 @@ impl CommandQueue {
     }
 }
 
-fn queued<'q>(words: Words<'q>, commands: &'q [Place]) -> impl Iterator<Item = Queued<'q>> + Clone {
-    commands.iter().map(move |place| Queued { row: place.row, words: words.first(place.end).from(place.start) })
-}
-
 impl Session {
     /// The commands queued for EXEC; none without a transaction.
     #[inline]
     pub fn queued(&self) -> impl Iterator<Item = Queued<'_>> + Clone {
-        let (words, commands) = match &self.transaction {
-            Some(Transaction { queue, .. }) => (queue.words.as_words(), queue.commands.as_slice()),
-            None => (Words::new(&[], &[]), [].as_slice()),
-        };
-        queued(words, commands)
+        self.transaction.as_ref().map_or(CommandQueue::EMPTY, |transaction| &transaction.queue).iter()
     }
 }
 

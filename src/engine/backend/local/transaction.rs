@@ -58,7 +58,7 @@ impl Local {
                 Ok(Reply::OK)
             }
             Which::Unwatch => {
-                front.unwatch(session);
+                self.instance.unwatch(session);
                 Ok(Reply::OK)
             }
             Which::Exec => return self.exec(front, session, out, yielder),
