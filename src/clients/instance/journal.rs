@@ -57,7 +57,7 @@ impl Instance {
         }
     }
 
-    /// Looks up the process of a client that has just connected. Its connection is to wait for what is returned.
+    /// Looks up the process of a client that has just connected, or begins the journal. Its connection is to wait for what is returned.
     pub fn identify(&self, client: &Arc<Client>) -> Option<Identified> {
         if !self.active_hooks.has(Hook::Journal) {
             return None;

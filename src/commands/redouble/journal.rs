@@ -101,8 +101,19 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     }
     match call.server.start_journal(bytes) {
         Some(shrink) => when_audited(call, shrink),
-        None => Ok(Reply::OK),
+        None => when_identified(call),
     }
+}
+
+/// Answers when it is known which process the client is, so that its next command is recorded with it.
+fn when_identified(call: &mut Call<'_>) -> CommandResult<'static> {
+    let Some(identified) = call.server.identify(&call.session.client) else { return Ok(Reply::OK) };
+    let event = async move {
+        identified.await;
+        Reply::OK
+    };
+    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
+    Ok(Reply::Nothing)
 }
 
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
