@@ -354,7 +354,8 @@ def main():
         print(f"FAIL {result.name}: {result.complaint}")
     if options.record and not complaints:
         record(measured + played)
-    worse = compare(measured + played) if options.compare else []
+    # A program that could not run has found nothing, which says nothing about the auditor.
+    worse = compare(measured + played) if options.compare and not complaints else []
     for line in worse:
         print(f"WORSE {line}")
     print(f"{len(measured)} programs and {len(played)} histories in {time.monotonic() - begin:.0f} s; {redouble.binary}")

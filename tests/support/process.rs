@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::wait_until;
 use super::wire::PATIENCE;
+use super::{Dice, wait_until};
 
 /// A server process that is killed on drop.
 pub struct ServerProcess {
@@ -70,7 +70,7 @@ impl ServerProcess {
         let instances = arguments.iter().skip_while(|argument| **argument != "--instances").nth(1);
         let instances = instances.filter(|_| !arguments.contains(&"--port"));
         let count = instances.and_then(|count| count.parse().ok()).unwrap_or(1);
-        // Another process may take a port between `free_ports` and the start of the server.
+        // Another program may take a port between `free_ports` and the start of the server.
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -152,19 +152,21 @@ pub fn free_port() -> u16 {
 
 /// Returns the first of so many ports in a row that were free a moment ago.
 ///
-/// The system offers ports of the range that clients get, too. After storms of connections nearly all of these wait for the end of
-/// one, and no two that are free stand together; below that range they do.
+/// They are below the range from which the system gives ports to clients, because a client of another test may get one of that range
+/// before the server does. No two tests of a process get the same ports, and each process begins at a place of its own.
 fn free_ports(count: u16) -> u16 {
     /// Where the range of clients begins on Linux, unless that is set otherwise.
-    const CLIENTS: u16 = 32_768;
-    let listen = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    for tries in 0..1000 {
-        let first = listen(0).expect("a free port");
-        let offered = first.local_addr().expect("its address").port();
-        let port = if tries < 100 { offered } else { offered % (CLIENTS / 2) + CLIENTS / 2 };
-        let row = (u16::from(port == offered)..count).map(|offset| listen(port.checked_add(offset)?).ok());
+    const CLIENTS: u32 = 32_768;
+    const FIRST: u32 = CLIENTS / 2;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let begin = Dice::new(std::process::id().into()).below(FIRST as usize) as u32;
+    for _ in 0..1000 {
+        let given = GIVEN.fetch_add(count.into(), Ordering::Relaxed);
+        let first = FIRST + (begin + given) % (CLIENTS - FIRST - u32::from(count));
+        let ports = (first..).take(count.into()).map(|port| u16::try_from(port).expect("a port"));
+        let row = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
         if row.collect::<Option<Vec<_>>>().is_some() {
-            return port;
+            return u16::try_from(first).expect("a port");
         }
     }
     panic!("there are no {count} free ports in a row");
