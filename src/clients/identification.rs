@@ -109,10 +109,12 @@ fn answer(questions: &Receiver<Question>, waiting: &AtomicUsize, search: &Mutex<
     for Question { client, scope, asker } in questions {
         waiting.fetch_sub(1, Ordering::Relaxed);
         let Some(client) = client.upgrade() else { continue };
-        let endpoint = client.peer().endpoint();
-        let process = endpoint.and_then(|endpoint| search.lock_ignoring_poison().find(endpoint, scope));
-        let is_known = process.is_some();
-        client.set_process(process);
+        // It may have been asked for twice.
+        if !client.is_identified() {
+            let endpoint = client.peer().endpoint();
+            client.set_process(endpoint.and_then(|endpoint| search.lock_ignoring_poison().find(endpoint, scope)));
+        }
+        let is_known = client.process().is_some();
         let is_in_time = asker.is_some_and(|asker| asker.send(()).is_ok());
         if is_known && !is_in_time {
             client.signal(Signal::Identified);

@@ -8,15 +8,14 @@ use std::time::Duration;
 
 use super::words::{either, option_names};
 use super::{
-    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, in_time, nothing_more, number, process_fields,
-    text,
+    Action, Power, USUAL_TIMEOUT, answer_after, beside, count, duration, expected, in_time, nothing_more, number,
+    process_fields, text,
 };
 use crate::base::background::in_background;
 use crate::base::clock::{Clock, Stopwatch};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
-use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::insight::audit::{
     Allowance, AuditStatus, Code, Evidence, Finding, FindingQuery, JournalRef, LiveAudit, Severity, rest_after,
@@ -255,8 +254,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let audit = Arc::clone(opened(call)?);
     let found = so_many_found(audit, query, (wanted, timeout), Clock::sleep(timeout), Clock::sleep);
     let event = async move { found.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    answer_after(call, event)
 }
 
 /// Waits until there are so many findings like this; how many there are then. When `time` is up, which is after

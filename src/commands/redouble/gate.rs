@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
 use super::{
-    Action, Power, USUAL_TIMEOUT, begin, count, duration, expected, in_time, name, nothing_more, number, settle, text,
+    Action, Power, USUAL_TIMEOUT, answer_after, begin, count, duration, expected, in_time, name, nothing_more, number,
+    settle, text,
 };
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
 use crate::base::join::joined;
-use crate::clients::session::{ControlJob, Flow, Wait};
+use crate::clients::session::ControlJob;
 use crate::commands::{Call, CommandResult};
 use crate::powers::{Gate, Pattern, Side, line_of};
 use crate::protocol::Reply;
@@ -87,8 +88,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
             }
         }
     };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    answer_after(call, event)
 }
 
 fn open(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

@@ -14,7 +14,8 @@ use tokio::task::yield_now;
 use super::pattern::{PATTERN, take_part};
 use super::words::{either, option_names};
 use super::{
-    Action, Power, USUAL_TIMEOUT, beside, count, duration, expected, name, nothing_more, number, process_fields, text,
+    Action, Power, USUAL_TIMEOUT, answer_after, beside, count, duration, expected, name, nothing_more, number,
+    process_fields, text,
 };
 use crate::base::clock::Clock;
 use crate::base::duration::spell_duration;
@@ -22,7 +23,6 @@ use crate::base::error::{CommandError, plain};
 use crate::base::join::joined;
 use crate::clients::config::parse_memory;
 use crate::clients::instance::NamedBy;
-use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::powers::{
     Child, Entry, Follower, Journal, LEAST_SIZE, MOST_SIZE, Outcome, Query, USUAL_SIZE, distance, exported_journal,
@@ -108,12 +108,10 @@ fn on(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 /// Answers when it is known which process the client is, so that its next command is recorded with it.
 fn when_identified(call: &mut Call<'_>) -> CommandResult<'static> {
     let Some(identified) = call.server.identify(&call.session.client) else { return Ok(Reply::OK) };
-    let event = async move {
+    answer_after(call, async move {
         identified.await;
         Reply::OK
-    };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    })
 }
 
 fn off(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
@@ -238,8 +236,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let follower = opened(call)?.follower();
     let event = reached(follower, query, (wanted, timeout), Clock::sleep(timeout), call.table.clone());
     let event = async move { event.await.map_or_else(Reply::Error, count) };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    answer_after(call, event)
 }
 
 /// Waits until there are so many commands like this; how many there are then. When `time` is up, which is after

@@ -1,11 +1,12 @@
 //! REDOUBLE LINK: the links to the replicas of an instance.
 
-use super::{Action, Power, USUAL_TIMEOUT, count, duration, expected, in_time, nothing_more, number, text};
+use super::{
+    Action, Power, USUAL_TIMEOUT, answer_after, count, duration, expected, in_time, nothing_more, number, text,
+};
 use crate::base::clock::{Clock, Millis};
 use crate::base::duration::spell_duration;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, LinkInfo, LinkOrder};
-use crate::clients::session::{Flow, Wait};
 use crate::commands::{Call, CommandResult};
 use crate::protocol::Reply;
 use crate::spec::{Args, Arity};
@@ -82,8 +83,7 @@ fn wait(call: &mut Call<'_>, args: &mut Args<'_>, instance: usize) -> CommandRes
             .await
             .map_or_else(|| Reply::Error(CommandError::new(late())), |held| count(held as u64))
     };
-    call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
-    Ok(Reply::Nothing)
+    answer_after(call, event)
 }
 
 fn describe(link: LinkInfo) -> Reply<'static> {

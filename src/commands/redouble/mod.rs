@@ -331,7 +331,14 @@ fn beside(
     let protocol = call.session.protocol;
     let answer = in_background(thread, move || find().into_encoded(protocol));
     let answer = answer.map_err(|error| CommandError::new(format!("ERR no thread for the answer: {error}")))?;
-    let event = async move { answer.await.unwrap_or(Reply::Error(FAILED)) };
+    answer_after(call, async move { answer.await.unwrap_or(Reply::Error(FAILED)) })
+}
+
+/// Answers with what an event comes to, while other clients go on.
+fn answer_after(
+    call: &mut Call<'_>,
+    event: impl Future<Output = Reply<'static>> + Send + 'static,
+) -> CommandResult<'static> {
     call.flow = Flow::Wait(Box::new(Wait::Event(Box::pin(event))));
     Ok(Reply::Nothing)
 }
