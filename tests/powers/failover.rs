@@ -5,7 +5,7 @@ use std::time::Duration;
 use redouble::{Server, Servers};
 
 use crate::support::wire::{Frame, Wire, request};
-use crate::support::{CHECKED_PROFILE, address, profile, wait_until};
+use crate::support::{CHECKED_PROFILE, address, profile, wait_for};
 
 /// A master with replicas, and a connection to each instance: first to the master.
 struct Group {
@@ -107,7 +107,10 @@ fn a_replica_has_what_the_master_was_answered_for_before_the_answer_arrives() {
     let port = group.port(2);
     // A replica acknowledges once a second, so the lag may be a second in between.
     let line = format!("ip=127.0.0.1,port={port},state=online,offset={master},lag=0");
-    wait_until(&line, || group.field(1, "replication", "slave0") == line);
+    wait_for(&line, || {
+        let seen = group.field(1, "replication", "slave0");
+        if seen == line { Ok(()) } else { Err(seen) }
+    });
     let refused = group.ask(2, "SET a 1").text();
     assert_eq!(refused, "READONLY You can't write against a read only replica.");
 }

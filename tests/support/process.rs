@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -156,17 +156,17 @@ pub fn free_port() -> u16 {
 /// before the server does. No two tests of a process get the same ports, and each process begins at a place of its own.
 fn free_ports(count: u16) -> u16 {
     /// Where the range of clients begins on Linux, unless that is set otherwise.
-    const CLIENTS: u32 = 32_768;
-    const FIRST: u32 = CLIENTS / 2;
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    let begin = Dice::new(std::process::id().into()).below(FIRST as usize) as u32;
+    const CLIENTS: u16 = 32_768;
+    const FIRST: u16 = CLIENTS / 2;
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    let places = usize::from(CLIENTS - FIRST - count);
+    let begin = Dice::new(std::process::id().into()).below(places);
     for _ in 0..1000 {
-        let given = GIVEN.fetch_add(count.into(), Ordering::Relaxed);
-        let first = FIRST + (begin + given) % (CLIENTS - FIRST - u32::from(count));
-        let ports = (first..).take(count.into()).map(|port| u16::try_from(port).expect("a port"));
-        let row = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+        let place = (begin + GIVEN.fetch_add(count.into(), Ordering::Relaxed)) % places;
+        let first = FIRST + u16::try_from(place).expect("below the range of clients");
+        let row = (first..first + count).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
         if row.collect::<Option<Vec<_>>>().is_some() {
-            return u16::try_from(first).expect("a port");
+            return first;
         }
     }
     panic!("there are no {count} free ports in a row");
