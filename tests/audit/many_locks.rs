@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use redouble::{Code, Server};
 
-use super::story::{Played, found, play, token};
+use super::story::{Played, found, play, token, until_closed};
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{address, start};
 
@@ -181,6 +181,60 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
     // Who knows little keeps it.
     assert_eq!(info(&mut quiet)["forgotten"].integer(), 0);
     assert_eq!(quiet.ask("REDOUBLE LOCKS").items().len(), 1);
+}
+
+#[test]
+fn whose_connection_has_ended_holds_and_awaits_none_of_a_thousand_locks() {
+    const LOCKS: usize = 1000;
+    let server = start(Server::builder().audit());
+    // Each client asks for all locks with a token of its own; the first one gets them.
+    let mut clients: Vec<(i64, Wire)> = (0..6)
+        .map(|number| {
+            let mut wire = Wire::connect(address(&server));
+            let id = wire.ask("CLIENT ID").integer();
+            let take = |lock| format!("SET lock:{lock} {} NX PX 600000", token(&format!("{number}-{lock}")));
+            let takes: Vec<u8> =
+                (0..LOCKS).flat_map(|lock| take(lock).into_bytes().into_iter().chain(*b"\r\n")).collect();
+            wire.send(&takes);
+            let expected = if number == 0 { Frame::status("OK") } else { Frame::NullBulk };
+            (0..LOCKS).for_each(|_| assert_eq!(wire.expect(), expected));
+            (id, wire)
+        })
+        .collect();
+    let mut driver = Wire::connect(address(&server));
+    // The clients that the locks have in a list, if all have the same.
+    let mut listed = |list: &str| -> Vec<i64> {
+        let locks = driver.ask("REDOUBLE LOCKS");
+        let field = |map: &Frame, name: &str| {
+            let found = map.items().chunks(2).find(|pair| pair[0].text() == name);
+            found.unwrap_or_else(|| panic!("{map:?} has no {name}"))[1].clone()
+        };
+        let clients = |lock: &Frame| -> Vec<i64> {
+            field(lock, list).items().iter().map(|client| field(client, "client").integer()).collect()
+        };
+        let all: Vec<_> = locks.items().iter().map(clients).collect();
+        assert_eq!(all.len(), LOCKS);
+        all.iter().for_each(|one| assert_eq!(*one, all[0], "{list}"));
+        all[0].clone()
+    };
+    let ids: Vec<i64> = clients.iter().map(|(id, _)| *id).collect();
+    assert_eq!((listed("holders"), listed("waiters")), (vec![ids[0]], ids[1..].to_vec()));
+    // The second client stays.
+    for left in [&ids[3..], &ids[4..], &ids[5..], &[]] {
+        let (id, wire) = clients.remove(2);
+        drop(wire);
+        until_closed(&server, id);
+        let waiting: Vec<i64> = [&ids[1..2], left].concat();
+        assert_eq!((listed("holders"), listed("waiters")), (vec![ids[0]], waiting));
+    }
+    let (id, holder) = clients.remove(0);
+    drop(holder);
+    until_closed(&server, id);
+    assert_eq!((listed("holders"), listed("waiters"), listed("ended")), (vec![], vec![ids[1]], vec![ids[0]]));
+    let (id, waiting) = clients.remove(0);
+    drop(waiting);
+    until_closed(&server, id);
+    assert_eq!(driver.ask("REDOUBLE LOCKS").items().len(), 0);
 }
 
 // ---- what is told by the header of a record alone, as half of the lines are in a debug build: every story is played with both halves

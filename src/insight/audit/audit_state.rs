@@ -14,11 +14,12 @@ use super::deadlines::Deadlines;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
+use super::id_pages::IdPages;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, LockKey, PastHold, Waiter};
 use super::lock_reason::LockReason;
-use super::lock_table::LockTable;
+use super::lock_table::{LockTable, drop_repeated};
 use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
@@ -79,13 +80,6 @@ pub struct AuditState {
     last_lines: Vec<JournalRef>,
     /// The real time of the line before the last.
     previous_real: i64,
-}
-
-/// Leaves each id there once, in no certain order. Their keys are far away in memory: those that stand there twice are found by their
-/// addresses.
-pub fn drop_repeated(ids: &mut Vec<Arc<LockId>>) {
-    ids.sort_unstable_by_key(Arc::as_ptr);
-    ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
 }
 
 impl AuditState {
@@ -304,7 +298,7 @@ impl AuditState {
         let Some(state) = self.clients.get_mut(&client) else { return };
         state.client.set_process(process);
         let identity = state.client.clone();
-        for id in state.locks_met() {
+        for id in state.locks_met().into_iter().flat_map(IdPages::iter) {
             let Some(TrackedLock { lock, .. }) = self.locks.get_mut(id) else { continue };
             for hold in lock.holds.iter_mut().filter(|hold| hold.client.is_same_connection(&identity)) {
                 hold.client.set_process(process);
@@ -395,10 +389,11 @@ impl AuditState {
         }
     }
 
-    /// Keeps the locks that a client holds or waits for.
-    fn retain_current(&self, ids: &mut Vec<Arc<LockId>>, client: &ClientIdentity) {
-        drop_repeated(ids);
-        ids.retain(|id| self.locks.concerns(id, client));
+    /// Those of these locks that a client holds or waits for.
+    fn current(&self, ids: &IdPages, client: &ClientIdentity) -> IdPages {
+        let mut ids = ids.iter().collect();
+        drop_repeated(&mut ids);
+        ids.into_iter().filter(|id| self.locks.concerns(id, client)).cloned().collect()
     }
 
     /// Prunes the locks that a client has met, if they are many.
@@ -406,10 +401,9 @@ impl AuditState {
         let key = (client.server, client.id);
         let tracked = self.locks.len();
         let Some(state) = self.clients.get(&key).filter(|state| state.has_met_many(tracked)) else { return };
-        let mut ids = state.locks_met().cloned().collect();
-        self.retain_current(&mut ids, client);
+        let met = state.locks_met().map(|ids| self.current(ids, client));
         if let Some(state) = self.clients.get_mut(&key) {
-            state.set_met(&ids);
+            state.set_met(met);
         }
     }
 

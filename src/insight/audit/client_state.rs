@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::client_identity::ClientIdentity;
 use super::finding::JournalRef;
+use super::id_pages::IdPages;
 use super::lock::LockId;
 
 /// The clients that have to do with locks, by server and client. Copies share the states to which nothing happens.
@@ -99,12 +100,8 @@ const MAX_COMPANIONS: usize = 16;
 const MAX_LEFT: usize = 512;
 /// At how many of the last locks of clients it is looked, to find the one that they had at some time.
 const MAX_LAST: usize = 512;
-/// How many entries of `locks_met` are out of date before it is pruned.
+/// How many locks met are out of date before they are pruned.
 const FEW: usize = 64;
-/// How many entries of `locks_met` are in a page.
-const MET_PAGE: usize = 64;
-/// How many of the last entries are looked at when a lock is met no more: most are given back soon.
-const LAST_MET: usize = 16;
 
 /// A key that a client watches, and what it has read there since.
 pub type Watched = (u32, Box<[u8]>, WatchedValue);
@@ -135,11 +132,13 @@ pub struct ClientState {
     pub lost: Vec<Arc<LockId>>,
     /// Whether it is in doubt if the client holds another lock, which guards its work.
     pub may_hold_more: bool,
-    /// The locks that the client got or waits for, perhaps several times each, in pages that copies share.
-    locks_met: Vec<Arc<Vec<Arc<LockId>>>>,
+    /// The locks that the client got or waits for, perhaps several times each, but for those in `awaited`.
+    met: IdPages,
+    /// The locks for which the client waits since they refused it at rest, perhaps several times each.
+    awaited: IdPages,
     /// The last locks that the client had and has not any more, the latest at the end.
     had: VecDeque<Arc<LockId>>,
-    /// How many of `locks_met` the client neither holds nor waits for any more.
+    /// How many of these the client neither holds nor waits for any more.
     out_of_date: usize,
     /// The keys that the client accessed while it held any lock.
     accessed: VecDeque<KeyAccess>,
@@ -197,7 +196,8 @@ impl ClientState {
             holds: Vec::new(),
             lost: Vec::new(),
             may_hold_more: false,
-            locks_met: Vec::new(),
+            met: IdPages::default(),
+            awaited: IdPages::default(),
             had: VecDeque::new(),
             out_of_date: 0,
             accessed: VecDeque::new(),
@@ -229,27 +229,18 @@ impl ClientState {
 
     /// The client holds a lock from now on, or waits for it.
     pub fn note_met(&mut self, id: &Arc<LockId>) {
-        match self.locks_met.last_mut().filter(|page| page.len() < MET_PAGE) {
-            Some(page) => Arc::make_mut(page).push(Arc::clone(id)),
-            None => {
-                let mut page = Vec::with_capacity(MET_PAGE);
-                page.push(Arc::clone(id));
-                self.locks_met.push(Arc::new(page));
-            }
-        }
+        self.met.push(Arc::clone(id));
+    }
+
+    /// The client waits for a lock at rest.
+    pub fn note_awaited(&mut self, id: &Arc<LockId>) {
+        self.awaited.push(Arc::clone(id));
     }
 
     /// A hold of the client has ended, or its wait.
     pub fn note_parted(&mut self, id: &Arc<LockId>) {
-        if let Some(page) = self.locks_met.last_mut()
-            && let Some(back) = page.iter().rev().take(LAST_MET).position(|met| Arc::ptr_eq(met, id))
-        {
-            let page = Arc::make_mut(page);
-            page.swap_remove(page.len() - 1 - back);
-            if page.is_empty() {
-                self.locks_met.pop();
-            }
-        } else {
+        // Most locks are given back soon.
+        if !self.met.take_last(id) && !self.awaited.take_last(id) {
             self.out_of_date += 1;
         }
     }
@@ -262,26 +253,26 @@ impl ClientState {
         self.had.push_back(Arc::clone(id));
     }
 
-    /// The locks that it had or has, the latest of each first.
+    /// The locks that it had, those that it met, and those that it awaits, the latest of each first.
     fn last_locks(&self) -> impl Iterator<Item = &Arc<LockId>> {
-        self.had.iter().rev().chain(self.locks_met.iter().rev().flat_map(|page| page.iter().rev()))
+        self.had.iter().rev().chain(self.met.iter().rev()).chain(self.awaited.iter().rev())
     }
 
-    /// Whether `locks_met` is to be pruned: most of it is out of date. `tracked` is how many locks there are.
+    /// Whether the locks met are to be pruned: most of them are out of date. `tracked` is how many locks there are.
     pub fn has_met_many(&self, tracked: usize) -> bool {
-        let met = self.locks_met.len().saturating_sub(1) * MET_PAGE;
+        let met = self.met.len() + self.awaited.len();
         // Locks that were forgotten count, too.
         self.out_of_date > FEW + met / 2 || met > 4 * tracked + 16 * FEW
     }
 
-    pub fn locks_met(&self) -> impl Iterator<Item = &Arc<LockId>> {
-        self.locks_met.iter().flat_map(|page| page.iter())
+    /// The locks that the client got or waits for, perhaps several times each, but for those that it awaits at rest; and these.
+    pub fn locks_met(&self) -> [&IdPages; 2] {
+        [&self.met, &self.awaited]
     }
 
-    /// Replaces `locks_met` after pruning.
-    pub fn set_met(&mut self, ids: &[Arc<LockId>]) {
-        self.locks_met = ids.chunks(MET_PAGE).map(|page| Arc::new(page.to_vec())).collect();
-        self.out_of_date = 0;
+    /// Replaces them after pruning.
+    pub fn set_met(&mut self, [met, awaited]: [IdPages; 2]) {
+        (self.met, self.awaited, self.out_of_date) = (met, awaited, 0);
     }
 
     pub fn note_hold(&mut self, id: &Arc<LockId>) {

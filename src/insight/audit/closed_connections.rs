@@ -1,17 +1,18 @@
 //! What becomes of the locks of a client whose connection has ended.
 //!
-//! A client may hold thousands of locks, and have been refused by more. Of a lock at rest it is noted alone that the connection has ended;
-//! the rules see it when something else happens to the lock. What they would tell at once is told at once, and what concerns more than
-//! the lock is done at once.
+//! A client may hold thousands of locks, and have been refused by more. Of those at rest it is remembered alone that the connection has
+//! ended ([`RecentEnds`](super::recent_ends::RecentEnds)), and the rules see it when something else happens to the lock. What they would
+//! tell at once is told at once, and what concerns more than the lock is done at once.
 
 use std::sync::Arc;
 
-use super::audit_state::{AuditState, MAX_REFUSED, drop_repeated};
+use super::audit_state::{AuditState, MAX_REFUSED};
 use super::client_identity::ClientIdentity;
 use super::code::Code;
+use super::id_pages::IdPages;
 use super::journal_line::JournalLine;
 use super::lock::LockId;
-use super::lock_table::{FETCHED, Place};
+use super::lock_table::{FETCHED, Place, drop_repeated};
 use super::resting_lock::ConnectionEnd;
 use super::rules::OFTEN_REFUSED;
 
@@ -21,9 +22,17 @@ impl AuditState {
         let key = (line.server, line.client);
         self.processes.leave(key, line.real);
         let Some(state) = self.clients.get(&key) else { return };
-        let (client, mut ids): (_, Vec<_>) = (state.client.clone(), state.locks_met().cloned().collect());
-        self.note_all_refused(&ids, &client);
+        let (client, met) = (state.client.clone(), state.locks_met().map(IdPages::clone));
+        self.note_all_refused(&met, &client);
         let end = Arc::new(ConnectionEnd { source: Self::source_of(line, &client), client });
+        let [had, awaited] = &met;
+        // Of the locks that it awaits, those that still rest need not be looked at.
+        let may_skip = self.is_plain() && self.locks.most_awake() < awaited.len();
+        let awake: Vec<_> = self.locks.awake().take(if may_skip { usize::MAX } else { 0 }).cloned().collect();
+        let mut ids: Vec<_> = had.iter().chain(&awake).collect();
+        if !may_skip {
+            ids.extend(awaited.iter());
+        }
         drop_repeated(&mut ids);
         let mut others = Vec::new();
         for ids in ids.chunks(FETCHED) {
@@ -31,27 +40,30 @@ impl AuditState {
             for id in ids {
                 let place = self.locks.place_concerning(id, &end.client);
                 if place.is_some_and(|place| !self.close_in_short(id, place, &end, false)) {
-                    others.push(id);
+                    others.push(Arc::clone(id));
                 }
             }
         }
         // In the order in which it is told.
         others.sort();
         others.dedup();
-        for id in others {
+        for id in &others {
             let place = self.locks.place(id.server, id.db, &id.key);
             if !place.is_some_and(|place| self.close_in_short(id, place, &end, true)) {
                 let (client, source) = (&end.client, Arc::clone(&end.source));
                 self.with_lock(id, Some(client), source, |tracker| tracker.close_connection(client));
             }
         }
+        if met.iter().any(|ids| !ids.is_empty()) {
+            self.locks.add_end(end, met);
+        }
         self.clients.remove(&key);
     }
 
     /// Remembers for which of the locks that a client has met it waits in vain: what it has done meanwhile may be found out later.
-    fn note_all_refused(&mut self, met: &[Arc<LockId>], client: &ClientIdentity) {
+    fn note_all_refused(&mut self, met: &[IdPages; 2], client: &ClientIdentity) {
         let mut awaited = Vec::new();
-        for id in met.iter().rev() {
+        for id in met.iter().flat_map(|ids| ids.iter().rev()) {
             if self.locks.has_waiter(id, client) && !awaited.contains(&id) {
                 awaited.push(id);
             }
@@ -73,8 +85,8 @@ impl AuditState {
         }
     }
 
-    /// Notes in short that the connection of a client has ended that holds a lock or waits for it, if the lock is at rest, and no rule
-    /// has anything to tell but that the lock stays behind without an expiry, which `may_tell` allows. Returns whether it did.
+    /// Whether all is done at the end of the connection of a client that holds a lock or waits for it: the lock is at rest, and no rule
+    /// has anything to tell but that the lock stays behind without an expiry, which `may_tell` allows and is done here.
     fn close_in_short(&mut self, id: &Arc<LockId>, place: Place, end: &Arc<ConnectionEnd>, may_tell: bool) -> bool {
         if !self.is_plain() {
             return false;
@@ -88,14 +100,14 @@ impl AuditState {
                 return false;
             }
             if is_told {
-                self.collector.add_if_listed(Code::NoExpiry, id, || lock.left_behind(end));
+                let recent = self.locks.recent_ends();
+                self.collector.add_if_listed(Code::NoExpiry, id, || lock.left_behind(end, recent));
             }
             self.global.note_left(id, lock.token());
             if let Some(state) = self.clients.get_mut(&(end.client.server, end.client.id)) {
                 state.note_had(id);
             }
         }
-        self.locks.note_end(place, Arc::clone(end));
         true
     }
 }

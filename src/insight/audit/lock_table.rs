@@ -12,10 +12,12 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
+use super::id_pages::IdPages;
 use super::learned_locks::LearnedLocks;
 use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
+use super::recent_ends::RecentEnds;
 use super::resting_lock::{ConnectionEnd, Refusal, RestingLock, Taking, TrackedLock};
 use crate::base::background::free_beside;
 
@@ -43,12 +45,48 @@ pub enum KeptLock {
 pub struct Resting {
     lock: RestingLock,
     /// The same, once it is asked for.
-    woken: OnceLock<Arc<TrackedLock>>,
+    woken: OnceLock<Box<Woken>>,
+}
+
+/// A lock at rest as it was before it rested.
+#[derive(Clone)]
+struct Woken {
+    /// How many connections had ended of those that have to do with it.
+    ends: usize,
+    tracked: Arc<TrackedLock>,
+    /// The same when more of them had ended.
+    later: OnceLock<Box<Woken>>,
 }
 
 /// With the two counters of its [`Arc`] and the allocator's word, 160 bytes.
 const _: () = assert!(size_of::<Resting>() <= 128);
 const _: () = assert!(size_of::<LockId>() <= 40);
+
+impl Resting {
+    fn new(lock: RestingLock) -> Self {
+        Self { lock, woken: OnceLock::new() }
+    }
+
+    /// The lock as it was, if it was asked for since the last end of a connection.
+    fn known(&self, recent: &RecentEnds) -> Option<&Arc<TrackedLock>> {
+        let mut last = self.woken.get()?;
+        while let Some(later) = last.later.get() {
+            last = later;
+        }
+        (last.ends == self.lock.count_ends(recent)).then_some(&last.tracked)
+    }
+
+    /// The lock as it was.
+    fn woken(&self, recent: &RecentEnds) -> &Arc<TrackedLock> {
+        let ends = self.lock.count_ends(recent);
+        let new = || Box::new(Woken { ends, tracked: Arc::new(self.lock.wake(recent)), later: OnceLock::new() });
+        let mut last = self.woken.get_or_init(new);
+        while last.ends != ends {
+            last = last.later.get_or_init(new);
+        }
+        &last.tracked
+    }
+}
 
 impl Deref for Resting {
     type Target = RestingLock;
@@ -66,20 +104,20 @@ impl KeptLock {
         }
     }
 
-    pub fn tracked(&self) -> &TrackedLock {
+    fn tracked(&self, recent: &RecentEnds) -> &TrackedLock {
         match self {
             Self::Awake(tracked) => tracked,
-            Self::Resting(resting) => resting.woken.get_or_init(|| Arc::new(resting.lock.wake())),
+            Self::Resting(resting) => resting.woken(recent),
         }
     }
 
     /// The same for one look: a lock at rest goes on resting.
-    fn seen(&self) -> Cow<'_, TrackedLock> {
+    fn seen(&self, recent: &RecentEnds) -> Cow<'_, TrackedLock> {
         match self {
             Self::Awake(tracked) => Cow::Borrowed(tracked),
-            Self::Resting(resting) => match resting.woken.get() {
+            Self::Resting(resting) => match resting.known(recent) {
                 Some(woken) => Cow::Borrowed(woken),
-                None => Cow::Owned(resting.lock.wake()),
+                None => Cow::Owned(resting.lock.wake(recent)),
             },
         }
     }
@@ -106,21 +144,21 @@ impl KeptLock {
     }
 
     /// Whether a client holds the lock or waits for it.
-    fn concerns(&self, client: &ClientIdentity) -> bool {
+    fn concerns(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
         match self {
             Self::Awake(tracked) => {
                 let TrackedLock { lock, .. } = &**tracked;
                 let mut clients = lock.holds.iter().map(|hold| &hold.client);
-                clients.any(|other| other.is_same_connection(client)) || self.has_waiter(client)
+                clients.any(|other| other.is_same_connection(client)) || self.has_waiter(client, recent)
             }
-            Self::Resting(resting) => resting.lock.concerns(client),
+            Self::Resting(resting) => resting.lock.concerns(client, recent),
         }
     }
 
-    fn has_waiter(&self, client: &ClientIdentity) -> bool {
+    fn has_waiter(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
         match self {
             Self::Awake(tracked) => tracked.lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client)),
-            Self::Resting(resting) => resting.lock.has_waiter(client),
+            Self::Resting(resting) => resting.lock.has_waiter(client, recent),
         }
     }
 
@@ -157,11 +195,11 @@ impl KeptLock {
 
     /// The lock, to be changed.
     #[inline]
-    fn wake(&mut self) -> Option<&mut TrackedLock> {
+    fn wake(&mut self, recent: &RecentEnds) -> Option<&mut TrackedLock> {
         if let Self::Resting(resting) = self {
-            let tracked = match resting.woken.get() {
+            let tracked = match resting.known(recent) {
                 Some(woken) => Arc::clone(woken),
-                None => Arc::new(resting.lock.wake()),
+                None => Arc::new(resting.lock.wake(recent)),
             };
             *self = Self::Awake(tracked);
         }
@@ -177,7 +215,7 @@ impl KeptLock {
             Some(tracked) => std::mem::take(&mut tracked.lock.pending),
             None => tracked.lock.pending.clone(),
         });
-        *self = Self::Resting(Arc::new(Resting { lock, woken: OnceLock::new() }));
+        *self = Self::Resting(Arc::new(Resting::new(lock)));
         true
     }
 
@@ -364,6 +402,10 @@ pub struct LockTable {
     added: u64,
     /// The locks that were added or woken last, the latest at the end.
     awake: VecDeque<Arc<LockId>>,
+    /// The others that are awake, perhaps several times each, and some that are not any more.
+    restless: IdPages,
+    /// The ends of connections that are not noted at the locks yet.
+    ends: RecentEnds,
     /// How many refusals and releases are postponed until a lock is woken.
     postponed: usize,
     forms: LineForms,
@@ -390,7 +432,7 @@ impl LockTable {
 
     #[inline]
     pub fn find(&self, server: u16, db: u32, key: &[u8]) -> Option<&Lock> {
-        self.kept_of(server, db, key).map(|kept| &kept.tracked().lock)
+        self.kept_of(server, db, key).map(|kept| &kept.tracked(&self.ends).lock)
     }
 
     #[inline]
@@ -403,7 +445,7 @@ impl LockTable {
             self.resting = self.resting.saturating_sub(1);
             self.note_awake(id);
         }
-        self.entry_at(place)?.wake()
+        entry_in(&mut self.databases, place)?.wake(&self.ends)
     }
 
     #[inline]
@@ -430,12 +472,12 @@ impl LockTable {
     /// Where a lock stands that a client holds or waits for.
     pub fn place_concerning(&self, id: &LockId, client: &ClientIdentity) -> Option<Place> {
         let place = self.place(id.server, id.db, &id.key)?;
-        self.kept_at(place)?.concerns(client).then_some(place)
+        self.kept_at(place)?.concerns(client, &self.ends).then_some(place)
     }
 
     /// Whether a client waits for a lock.
     pub fn has_waiter(&self, id: &LockId, client: &ClientIdentity) -> bool {
-        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.has_waiter(client))
+        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.has_waiter(client, &self.ends))
     }
 
     // ---- locks at rest
@@ -453,9 +495,8 @@ impl LockTable {
         locks.pages.get(page)?.locks.kept.get(at)
     }
 
-    fn entry_at(&mut self, Place { database, page, at }: Place) -> Option<&mut KeptLock> {
-        let (_, locks) = self.databases.get_mut(database)?;
-        Arc::make_mut(&mut locks.pages.get_mut(page)?.locks).kept.get_mut(at)
+    fn entry_at(&mut self, place: Place) -> Option<&mut KeptLock> {
+        entry_in(&mut self.databases, place)
     }
 
     /// The id of the lock at a place, and the reasons to take the key for one.
@@ -512,11 +553,40 @@ impl LockTable {
         findings
     }
 
-    /// Notes that the connection of a client ended that holds a lock at rest, or waits for it.
-    pub fn note_end(&mut self, place: Place, end: Arc<ConnectionEnd>) {
-        if let Some(lock) = self.resting_mut(place) {
-            lock.note_end(end);
+    /// The last ends of connections, which concern locks at rest.
+    pub fn recent_ends(&self) -> &RecentEnds {
+        &self.ends
+    }
+
+    /// Notes that the connection of a client ended that had to do with these locks. Those that do not rest know already.
+    pub fn add_end(&mut self, end: Arc<ConnectionEnd>, met: [IdPages; 2]) {
+        self.ends.push(end, met);
+        while let Some(oldest) = self.ends.take_surplus(self.count) {
+            let ids: Vec<_> = oldest.met().collect();
+            for ids in ids.chunks(FETCHED) {
+                self.fetch_ahead(oldest.end.client.server, ids.iter().map(|id| (id.db, &*id.key)));
+                ids.iter().for_each(|id| self.note_end(id, &oldest.end));
+            }
         }
+    }
+
+    /// Notes at a lock, if it rests, that the connection of a client ended that holds it or waits for it.
+    fn note_end(&mut self, id: &LockId, end: &Arc<ConnectionEnd>) {
+        let Some(place) = self.place(id.server, id.db, &id.key) else { return };
+        let is_concerned = self.resting(place).is_some_and(|lock| lock.concerns(&end.client, &self.ends));
+        if is_concerned && let Some(lock) = self.resting_mut(place) {
+            lock.note_end(Arc::clone(end));
+        }
+    }
+
+    /// How many locks there are at most that do not rest.
+    pub fn most_awake(&self) -> usize {
+        self.count - self.resting
+    }
+
+    /// The locks that do not rest, perhaps several times each, and some that do.
+    pub fn awake(&self) -> impl Iterator<Item = &Arc<LockId>> {
+        self.awake.iter().chain(self.restless.iter())
     }
 
     fn resting_mut(&mut self, place: Place) -> Option<&mut RestingLock> {
@@ -570,8 +640,7 @@ impl LockTable {
     ) -> (u64, Arc<Resting>) {
         self.make_room();
         let (id, number) = (Arc::new(LockId { server, db, key: key.into() }), self.added + 1);
-        let resting =
-            Arc::new(Resting { lock: RestingLock::taken((id, number), taking, taken), woken: OnceLock::new() });
+        let resting = Arc::new(Resting::new(RestingLock::taken((id, number), taking, taken)));
         let at = self.database_of(server, db);
         self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
         (self.added, self.count, self.resting) = (number, self.count + 1, self.resting + 1);
@@ -600,6 +669,25 @@ impl LockTable {
             && let Some(place) = self.place(id.server, id.db, &id.key)
         {
             self.rest(place);
+            if self.is_awake(place) {
+                self.restless.push(id);
+                self.prune_restless();
+            }
+        }
+    }
+
+    fn is_awake(&self, place: Place) -> bool {
+        self.kept_at(place).is_some_and(|kept| !kept.is_resting())
+    }
+
+    fn prune_restless(&mut self) {
+        /// How many more entries there may be than twice as many as locks that are awake.
+        const FEW: usize = 1024;
+        if self.restless.len() > 2 * self.most_awake() + FEW {
+            let mut ids: Vec<_> = self.restless.iter().collect();
+            drop_repeated(&mut ids);
+            let is_left = |id: &Arc<LockId>| self.place(id.server, id.db, &id.key).is_some_and(|at| self.is_awake(at));
+            self.restless = ids.into_iter().filter(|id| is_left(id)).cloned().collect();
         }
     }
 
@@ -642,7 +730,7 @@ impl LockTable {
     /// A copy with the locks that clients hold or wait for.
     pub fn active(&self) -> Self {
         let mut active = self.clone();
-        active.retain(|kept| is_active(&kept.seen().lock));
+        active.retain(|kept| is_active(&kept.seen(&self.ends).lock));
         active
     }
 
@@ -714,6 +802,7 @@ impl LockTable {
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.databases).into_iter().partition(|((number, _), _)| *number == server);
         self.databases = left;
+        self.ends.forget(server);
         if self.len() >= MANY {
             free_beside("redouble-audit", gone);
         }
@@ -724,7 +813,7 @@ impl LockTable {
     pub fn forget_held(&mut self, server: u16) {
         let is_held = |lock: &Lock| lock.holds.iter().any(|hold| hold.status == HoldStatus::Held);
         for (_, locks) in self.databases.iter_mut().filter(|((number, _), _)| *number == server) {
-            locks.retain(|kept| !is_held(&kept.seen().lock));
+            locks.retain(|kept| !is_held(&kept.seen(&self.ends).lock));
         }
         self.recount();
     }
@@ -738,7 +827,7 @@ impl LockTable {
 
     /// A lock for one look: if it is at rest, it goes on resting.
     pub fn look(&self, server: u16, db: u32, key: &[u8]) -> Option<Cow<'_, Lock>> {
-        self.kept_of(server, db, key).map(|kept| match kept.seen() {
+        self.kept_of(server, db, key).map(|kept| match kept.seen(&self.ends) {
             Cow::Borrowed(tracked) => Cow::Borrowed(&tracked.lock),
             Cow::Owned(tracked) => Cow::Owned(tracked.lock),
         })
@@ -756,7 +845,7 @@ impl LockTable {
 
     /// The ids of some locks, in order. `is_placed` looks at less, so that not all have to be woken.
     pub fn ids(&self, is_placed: impl Fn(&LockId) -> bool, is_meant: impl Fn(&Lock) -> bool) -> Vec<Arc<LockId>> {
-        self.ids_where(|kept| is_placed(kept.id()) && is_meant(&kept.seen().lock))
+        self.ids_where(|kept| is_placed(kept.id()) && is_meant(&kept.seen(&self.ends).lock))
     }
 
     /// The same where that is all there is to look at.
@@ -770,6 +859,18 @@ impl LockTable {
         ids.sort();
         ids
     }
+}
+
+/// Leaves each id there once, in no certain order. Their keys are far away in memory: those that stand there twice are found by their
+/// addresses.
+pub fn drop_repeated(ids: &mut Vec<&Arc<LockId>>) {
+    ids.sort_unstable_by_key(|id| Arc::as_ptr(id));
+    ids.dedup_by(|one, other| Arc::ptr_eq(one, other));
+}
+
+fn entry_in(databases: &mut [((u16, u32), Database)], Place { database, page, at }: Place) -> Option<&mut KeptLock> {
+    let (_, locks) = databases.get_mut(database)?;
+    Arc::make_mut(&mut locks.pages.get_mut(page)?.locks).kept.get_mut(at)
 }
 
 /// Whether a client holds the lock or waits for it.

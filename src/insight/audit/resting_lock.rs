@@ -5,9 +5,11 @@
 //! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals and releases are noted in short
 //! (`short_notes.rs` says which), and the rules see them then.
 
+use std::iter;
 use std::num::NonZeroI64;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
@@ -21,6 +23,7 @@ use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
+use super::recent_ends::RecentEnds;
 use super::rule_context::RuleContext;
 use super::rules::{GlobalRuleState, RestingRules, RuleState, guess};
 
@@ -86,8 +89,8 @@ pub struct Taking<'a> {
 enum Since {
     /// The client compared its token and deleted the key with this command. There are no refusals then.
     GivenBack(NotedCommand),
-    /// The connections of the holder or of clients that were refused have ended, in this order, each after so many refusals.
-    Ended(ThinVec<(usize, Arc<ConnectionEnd>)>),
+    /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
+    Ended(ThinVec<Arc<ConnectionEnd>>),
 }
 
 /// The end of a connection.
@@ -264,8 +267,8 @@ impl RestingLock {
         }
     }
 
-    /// The lock as it was.
-    pub fn wake(&self) -> TrackedLock {
+    /// The lock as it was, when these were the last ends of connections.
+    pub fn wake(&self, recent: &RecentEnds) -> TrackedLock {
         let (acquired, client) = (self.acquired(), self.holder());
         let shown = self.shown.into_iter().flatten();
         let reason_sources = shown.map(|reason| (reason, (*acquired).clone())).collect();
@@ -300,23 +303,24 @@ impl RestingLock {
         if self.rules.has_guess {
             FindingCollector::hold_back(&mut lock.pending, self.guess());
         }
-        self.show_since(&mut tracked);
+        self.show_since(&mut tracked, recent);
         tracked
     }
 
     /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
     /// lock was left behind.
-    fn show_since(&self, tracked: &mut TrackedLock) {
-        if self.refusals.is_empty() && self.since.is_none() {
+    fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) {
+        let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
+        if self.refusals.is_empty() && self.since.is_none() && ends.is_empty() {
             return;
         }
         let mut collector = FindingCollector::default();
-        let mut ends = self.ends().iter().peekable();
-        for at in 0..=self.refusals.len() {
-            while let Some((_, end)) = ends.next_if(|(refusals, _)| *refusals <= at) {
+        ends.sort_by_key(|end| end.source.seq);
+        let mut ends = ends.into_iter().peekable();
+        for refusal in &self.refusals {
+            while let Some(end) = ends.next_if(|end| end.source.seq < refusal.command.seq) {
                 end.show(tracked, &mut collector);
             }
-            let Some(refusal) = self.refusals.get(at) else { break };
             let (source, actor) = (refusal.source(&self.id, &self.token), refusal.command.by(self.id.server));
             show(tracked, (&actor, &source), &mut collector, |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
@@ -325,12 +329,13 @@ impl RestingLock {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
+        ends.for_each(|end| end.show(tracked, &mut collector));
         if let Some(Since::GivenBack(release)) = self.since.as_deref() {
             let source = release.source(self.id.server, &self.id.key, &self.token);
             let by = release.by(self.id.server);
             show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect()));
         }
-        let told = usize::from(self.rules.is_endless && self.is_left());
+        let told = usize::from(self.rules.is_endless && self.is_left(recent));
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
         let is_silent = collector.findings().len() + tracked.lock.pending.len() == held_back + told;
         debug_assert!(is_silent, "what follows from what happened at a lock at rest is told too late");
@@ -367,27 +372,53 @@ impl RestingLock {
     pub fn note_end(&mut self, end: Arc<ConnectionEnd>) {
         let since = self.since.get_or_insert_with(|| Box::new(Since::Ended(ThinVec::new())));
         if let Since::Ended(ends) = &mut **since {
-            ends.push((self.refusals.len(), end));
+            ends.push(end);
         }
     }
 
-    fn ends(&self) -> &[(usize, Arc<ConnectionEnd>)] {
+    /// The ends that are noted here.
+    fn noted_ends(&self) -> &[Arc<ConnectionEnd>] {
         match self.since.as_deref() {
             Some(Since::Ended(ends)) => ends,
             _ => &[],
         }
     }
 
+    /// The ends of connections of the holder and of clients that were refused, in no certain order.
+    fn ends<'a>(&'a self, recent: &'a RecentEnds) -> impl Iterator<Item = &'a Arc<ConnectionEnd>> {
+        self.noted_ends().iter().chain(self.recent_ends(recent))
+    }
+
+    /// Those that are not noted here.
+    fn recent_ends<'a>(&'a self, recent: &'a RecentEnds) -> impl Iterator<Item = &'a Arc<ConnectionEnd>> {
+        let commands = iter::once(&self.taken).chain(self.refusals.iter().map(|refusal| &refusal.command));
+        let commands = commands.take(if recent.is_empty() { 0 } else { usize::MAX }).enumerate();
+        commands.filter_map(move |(at, command)| {
+            let client = command.client();
+            // Once for all commands of a client.
+            let is_last = || self.refusals[at..].iter().all(|later| later.command.client() != client);
+            let is_noted = || self.noted_ends().iter().any(|end| end.client.id == client);
+            let end = recent.behind((self.id.server, client), command.seq)?;
+            (is_last() && !is_noted()).then_some(end)
+        })
+    }
+
+    /// How many connections of the holder and of clients that were refused have ended.
+    pub fn count_ends(&self, recent: &RecentEnds) -> usize {
+        self.ends(recent).count()
+    }
+
     /// What is told when the connection of its holder ends: a lock without an expiry stays.
-    pub fn left_behind(&self, end: &ConnectionEnd) -> Option<Finding> {
+    pub fn left_behind(&self, end: &ConnectionEnd, recent: &RecentEnds) -> Option<Finding> {
         let mut collector = FindingCollector::default();
-        end.show(&mut self.wake(), &mut collector);
+        end.show(&mut self.wake(recent), &mut collector);
         collector.findings().first().map(|finding| Finding::clone(finding))
     }
 
     /// Whether the connection of its holder has ended.
-    pub fn is_left(&self) -> bool {
-        self.ends().iter().any(|(_, end)| self.was_taken_by(&end.client))
+    pub fn is_left(&self, recent: &RecentEnds) -> bool {
+        let is_noted = || self.noted_ends().iter().any(|end| self.was_taken_by(&end.client));
+        recent.behind((self.id.server, self.taken.client()), self.taken.seq).is_some() || is_noted()
     }
 
     /// Whether it has no expiry.
@@ -464,18 +495,18 @@ impl RestingLock {
     }
 
     /// Whether a client holds the lock or waits for it.
-    pub fn concerns(&self, client: &ClientIdentity) -> bool {
-        !self.is_free() && self.was_taken_by(client) && !self.has_ended(client) || self.has_waiter(client)
+    pub fn concerns(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
+        !self.is_free() && self.was_taken_by(client) && !self.is_left(recent) || self.has_waiter(client, recent)
     }
 
     /// Whether a client waits for it.
-    pub fn has_waiter(&self, client: &ClientIdentity) -> bool {
-        let mut refused = self.refusals.iter().map(|refusal| refusal.command.client());
-        self.id.server == client.server && refused.any(|id| id == client.id) && !self.has_ended(client)
-    }
-
-    fn has_ended(&self, client: &ClientIdentity) -> bool {
-        self.ends().iter().any(|(_, end)| end.client.is_same_connection(client))
+    pub fn has_waiter(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
+        let mut own = self.refusals.iter().filter(|refusal| refusal.command.client() == client.id);
+        let has_ended = || self.noted_ends().iter().any(|end| end.client.is_same_connection(client));
+        self.id.server == client.server
+            && own.next_back().is_some_and(|last| {
+                recent.behind((client.server, client.id), last.command.seq).is_none() && !has_ended()
+            })
     }
 
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the

@@ -153,13 +153,12 @@ impl AuditState {
             && self.collector.are_whole()
     }
 
-    /// The lock at a place, if it is at rest.
-    fn resting(&mut self, place: Place, seq: u64) -> Option<&RestingLock> {
+    /// Puts the lock at a place to rest, if it is time.
+    fn put_to_rest(&mut self, place: Place, seq: u64) {
         let is_trial = is_trial(seq);
         if is_trial || self.locks.are_many() {
             self.locks.put_to_rest(place, if is_trial { seq } else { seq.saturating_sub(LONG_AGO) });
         }
-        self.locks.resting(place)
     }
 
     /// A client at a command, if it is known by the name and the process that it has there.
@@ -302,7 +301,11 @@ impl AuditState {
             (true, None) => self.new_lock(attempt).map(Note::Taken),
             (false, Some(place)) => {
                 let is_said = is_matched(&self.scope.locks, attempt.key);
-                let lock = self.resting(place, attempt.seq).filter(|lock| !lock.is_free() && !lock.is_left())?;
+                self.put_to_rest(place, attempt.seq);
+                let lock = self.locks.resting(place)?;
+                if lock.is_free() || lock.is_left(self.locks.recent_ends()) {
+                    return None;
+                }
                 if is_said && !lock.reasons().has(LockReason::Said) {
                     return None;
                 }
@@ -384,7 +387,7 @@ impl AuditState {
         let client = self.clients.meet(by);
         client.client.seen = by.seen;
         if !consequence.has_met {
-            client.note_met(&id);
+            client.note_awaited(&id);
         }
         let (all_work, work) = (client.work, work_while_holding(client, &id));
         if is_of_attempt(refusal.value(token)) {
