@@ -45,6 +45,10 @@ pub fn random_bits(token: &[u8], at: i64, real: i64) -> f64 {
     if most < ENOUGH {
         return most;
     }
+    // A time in seconds, as many locks have it for a value, or a counter.
+    if token.len() < SHORTEST_RANDOM && token.iter().all(u8::is_ascii_digit) {
+        return 0.0;
+    }
     let token = pickled(token).unwrap_or(token);
     // Most tokens are such, and each attempt is asked. They are no times and no fractions.
     if let Some(bits) = hexadecimal_bits(token) {
