@@ -782,6 +782,9 @@ pub fn shown_by_refusal(known: LockReasons, has: Option<&[u8]>, offered: Option<
 
 /// Whether a value is a number that is no mark, or a document.
 fn is_result(value: &[u8]) -> bool {
-    let is_number = std::str::from_utf8(value).is_ok_and(|text| text.parse::<f64>().is_ok_and(f64::is_finite));
+    // Numbers without a sign and a fraction are finite; so many digits, at least.
+    let is_whole = (1..=300).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+    let is_finite = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+    let is_number = is_whole || std::str::from_utf8(value).is_ok_and(is_finite);
     is_number && value != b"0" && value != b"1" || value.len() > 1 && matches!(value[0], b'{' | b'[')
 }

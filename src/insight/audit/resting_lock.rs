@@ -25,7 +25,7 @@ use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
 use super::recent_ends::RecentEnds;
 use super::rule_context::RuleContext;
-use super::rules::{GlobalRuleState, RestingRules, RuleState, guess};
+use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess};
 
 /// A lock with what is remembered beside it.
 #[derive(Clone)]
@@ -113,6 +113,11 @@ impl Refusal {
     /// The command, at a lock with this token.
     pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
         self.command.source(id.server, &id.key, self.value(token))
+    }
+
+    /// The same for a wait that it is a part of.
+    pub fn of_wait(&self, token: &[u8]) -> WaitCommand {
+        WaitCommand::Noted(self.command.clone(), self.value(token).into())
     }
 
     /// What it offered, at a lock with this token.
@@ -466,6 +471,11 @@ impl RestingLock {
         self.taken.source(self.id.server, &self.id.key, &self.token)
     }
 
+    /// The same for a wait of another client.
+    pub fn taken_for_wait(&self) -> WaitCommand {
+        WaitCommand::Noted(self.taken.clone(), self.token.clone())
+    }
+
     pub fn token(&self) -> &[u8] {
         &self.token
     }
@@ -512,9 +522,9 @@ impl RestingLock {
     /// Notes a refusal, and the reasons with it. Returns the findings that were held back, if the key is known for a lock now, but for the
     /// guess.
     pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> ThinVec<Finding> {
-        if self.refusals.is_empty() {
+        if self.refusals.len() == self.refusals.capacity() {
             // Most locks are refused once or never.
-            self.refusals.reserve_exact(1);
+            self.refusals.reserve_exact(if self.refusals.is_empty() { 1 } else { 2 + self.refusals.len() });
         }
         self.refusals.push(refusal);
         self.reasons = reasons;

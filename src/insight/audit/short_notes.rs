@@ -400,22 +400,23 @@ impl AuditState {
             self.shared.note(by);
         }
         if let Some(work) = work.filter(|_| !consequence.is_own) {
-            waits = self.global.wait_longer(by, &id, || refusal.source(&id, token), work);
+            waits = self.global.wait_longer(by, &id, || refusal.of_wait(token), work);
             refusal.work = (!waits).then_some(work);
             if !waits && consequence.was_holding {
                 let is_first = |known: &&Refusal| known.command.client() == by.id && known.work.is_some();
                 let first = lock.refusals().iter().find(is_first);
-                let first = first.and_then(|first| Some((first.source(&id, token), first.work?)));
+                let first = first.and_then(|first| Some((first.of_wait(token), first.work?)));
                 if let Some(first) = first {
-                    let attempts = [first, (refusal.source(&id, token), work)];
-                    self.global.note_wait(by, &id, (lock.holder(), lock.acquired()), attempts);
+                    let attempts = [first, (refusal.of_wait(token), work)];
+                    self.global.note_wait(by, &id, (lock.holder(), lock.taken_for_wait()), attempts);
                     waits = true;
                 }
             }
         }
         note_known(&mut self.collector, lock, consequence.reasons);
-        let source = waits.then(|| refusal.source(&id, token));
-        let source = source.filter(|source| self.global.has_circle(&self.clients, by, &id, source));
+        let now = (refusal.command.at, refusal.command.real);
+        let has_circle = waits && self.global.has_circle(&self.clients, by, &id, now);
+        let source = has_circle.then(|| refusal.source(&id, token));
         self.locks.postpone(place, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));
         self.prune_met(by);
         if let Some(source) = source {

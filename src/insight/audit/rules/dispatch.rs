@@ -8,7 +8,7 @@ use super::ending::{self, EndingState};
 use super::expiry::{self, ExpiryState};
 use super::failover::{self, FailoverState, GlobalFailoverState, LostHold, Replacement};
 use super::lateness::{self, LatenessState};
-use super::order::{self, GlobalOrderState, OrderState};
+use super::order::{self, GlobalOrderState, OrderState, WaitCommand};
 use super::ownership::{self, OwnershipState};
 use super::redlock::{self, AttemptName, GlobalRedlockState, NotedAnswer};
 use super::renewal::{self, RenewalState};
@@ -119,10 +119,10 @@ impl GlobalRuleState {
         &mut self,
         client: &ClientIdentity,
         id: &LockId,
-        source: impl FnOnce() -> Arc<JournalRef>,
+        last: impl FnOnce() -> WaitCommand,
         work: u64,
     ) -> bool {
-        self.order.wait_longer(client, id, source, work)
+        self.order.wait_longer(client, id, last, work)
     }
 
     /// Notes that a client waits for a lock while it holds another one: see `order.rs`.
@@ -130,21 +130,15 @@ impl GlobalRuleState {
         &mut self,
         client: &ClientIdentity,
         id: &Arc<LockId>,
-        held_by: (ClientIdentity, Arc<JournalRef>),
-        attempts: [(Arc<JournalRef>, u64); 2],
+        held_by: (ClientIdentity, WaitCommand),
+        attempts: [(WaitCommand, u64); 2],
     ) {
         self.order.note_wait(client, id, held_by, attempts);
     }
 
     /// Whether something is to be told of clients that wait for each other, among them this one for this lock.
-    pub fn has_circle(
-        &self,
-        clients: &ClientStates,
-        client: &ClientIdentity,
-        id: &LockId,
-        source: &JournalRef,
-    ) -> bool {
-        self.order.has_circle(clients, client, id, source)
+    pub fn has_circle(&self, clients: &ClientStates, client: &ClientIdentity, id: &LockId, now: (i64, i64)) -> bool {
+        self.order.has_circle(clients, client, id, now)
     }
 
     /// Tells of clients that wait for each other, if the one that acts is among them.

@@ -13,6 +13,7 @@ use crate::insight::audit::client_identity::{ClientIdentity, SameProgram};
 use crate::insight::audit::client_state::{ClientState, ClientStates};
 use crate::insight::audit::code::{Code, Severity};
 use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::line_form::NotedCommand;
 use crate::insight::audit::lock::{LockId, push_exact};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::{FindingDraft, RuleContext};
@@ -179,8 +180,13 @@ impl GlobalOrderState {
         let (client, holder) = (self.party_of(connection(&wait.client)), self.party_of(connection(&wait.holder)));
         self.parties[client].slots.push(slot);
         self.parties[holder].wanted += 1;
-        self.edges[slot] =
-            Edge { lock: hash_of(&wait.wanted), client, holder, first: wait.first.real, last: wait.last.earliest };
+        self.edges[slot] = Edge {
+            lock: hash_of(&wait.wanted),
+            client,
+            holder,
+            first: wait.first.moment().1,
+            last: wait.last.earliest(),
+        };
         self.waits[slot] = Some(wait);
         self.order.push_back(slot);
     }
@@ -218,13 +224,13 @@ impl GlobalOrderState {
         &mut self,
         client: &ClientIdentity,
         id: &LockId,
-        source: impl FnOnce() -> Arc<JournalRef>,
+        last: impl FnOnce() -> WaitCommand,
         work: u64,
     ) -> bool {
         let Some(own) = self.find(client, id) else { return false };
         let Some(wait) = &mut self.waits[own] else { return false };
-        (wait.last, wait.work.1) = (source(), work);
-        self.edges[own].last = wait.last.earliest;
+        (wait.last, wait.work.1) = (last(), work);
+        self.edges[own].last = wait.last.earliest();
         true
     }
 }
@@ -234,6 +240,39 @@ const MAX_WAITS: usize = 256;
 const MAX_PARTIES: usize = 2 * MAX_WAITS;
 const LONGEST: usize = 8;
 
+/// A command that a wait is about: as evidence shows it, or as it was noted, with the value in it.
+#[derive(Clone)]
+pub enum WaitCommand {
+    Shown(Arc<JournalRef>),
+    Noted(NotedCommand, Box<[u8]>),
+}
+
+impl WaitCommand {
+    /// When it took effect: on the server's clock, and in real time.
+    fn moment(&self) -> (i64, i64) {
+        match self {
+            Self::Shown(source) => (source.at, source.real),
+            Self::Noted(command, _) => (command.at, command.real),
+        }
+    }
+
+    /// The earliest real time at which it may have taken effect.
+    fn earliest(&self) -> i64 {
+        match self {
+            Self::Shown(source) => source.earliest,
+            Self::Noted(command, _) => command.real,
+        }
+    }
+
+    /// The command as evidence shows it, which asked for this lock.
+    fn source(&self, id: &LockId) -> Arc<JournalRef> {
+        match self {
+            Self::Shown(source) => Arc::clone(source),
+            Self::Noted(command, value) => command.source(id.server, &id.key, value),
+        }
+    }
+}
+
 /// A client that holds locks waits for another one: it was refused twice at least.
 #[derive(Clone)]
 struct Wait {
@@ -241,9 +280,9 @@ struct Wait {
     wanted: Arc<LockId>,
     holder: ClientIdentity,
     /// The command by which the holder took the wanted lock.
-    taken: Arc<JournalRef>,
-    first: Arc<JournalRef>,
-    last: Arc<JournalRef>,
+    taken: WaitCommand,
+    first: WaitCommand,
+    last: WaitCommand,
     /// How many keys beside locks the waiting client had accessed at its first and at its last attempt.
     work: (u64, u64),
     is_reported: bool,
@@ -283,10 +322,10 @@ fn refused(context: &mut RuleContext<'_>, state: &mut OrderState, global: &mut G
     let Some(client) = context.clients.get(&(actor.server, actor.id)) else { return };
     let Some(work) = work_while_holding(client, &context.lock.id) else { return };
     let (source, id) = (context.source.clone(), &context.lock.id);
-    if !global.wait_longer(actor, id, || Arc::clone(&source), work) {
+    if !global.wait_longer(actor, id, || WaitCommand::Shown(Arc::clone(&source)), work) {
         let Some((first, before)) = state.note_refused(connection(actor), &source, work) else { return };
-        let (holder, taken) = (holder.client.clone(), holder.acquired.clone());
-        global.note_wait(actor, id, (holder, taken), [(first, before), (source, work)]);
+        let [taken, first, last] = [holder.acquired.clone(), first, source].map(WaitCommand::Shown);
+        global.note_wait(actor, id, (holder.client.clone(), taken), [(first, before), (last, work)]);
     }
     tell_circle(context, global);
 }
@@ -304,25 +343,20 @@ impl GlobalOrderState {
         &mut self,
         client: &ClientIdentity,
         id: &Arc<LockId>,
-        (holder, taken): (ClientIdentity, Arc<JournalRef>),
-        [(first, before), (last, now)]: [(Arc<JournalRef>, u64); 2],
+        (holder, taken): (ClientIdentity, WaitCommand),
+        [(first, before), (last, now)]: [(WaitCommand, u64); 2],
     ) {
         let (client, wanted, work) = (client.clone(), Arc::clone(id), (before, now));
         self.add(Wait { client, wanted, holder, taken, first, last, work, is_reported: false });
     }
 
-    /// Whether something is to be told of clients that wait for each other, among them this one for this lock.
-    pub fn has_circle(
-        &self,
-        clients: &ClientStates,
-        client: &ClientIdentity,
-        id: &LockId,
-        source: &JournalRef,
-    ) -> bool {
+    /// Whether something is to be told of clients that wait for each other, among them this one for this lock. `now` is the time on the
+    /// server's clock, and the real time, of the client's last attempt.
+    pub fn has_circle(&self, clients: &ClientStates, client: &ClientIdentity, id: &LockId, now: (i64, i64)) -> bool {
         let circle = self.find(client, id).and_then(|own| circle(self, own));
         circle.is_some_and(|circle| {
             let waits: Vec<&Wait> = circle.iter().filter_map(|slot| self.wait(*slot)).collect();
-            Circle::of(clients, &waits, source).is_told()
+            Circle::of(clients, &waits, (id.server, now)).is_told()
         })
     }
 }
@@ -415,10 +449,12 @@ struct Circle {
 }
 
 impl Circle {
-    fn of(clients: &ClientStates, waits: &[&Wait], source: &JournalRef) -> Self {
-        let since = waits.iter().max_by_key(|wait| wait.first.real).map_or(source, |wait| &*wait.first);
-        let by_clock = if since.server == source.server { source.at - since.at } else { 0 };
-        let lasted = (source.real - since.real).max(by_clock);
+    fn of(clients: &ClientStates, waits: &[&Wait], (server, (at, real)): (u16, (i64, i64))) -> Self {
+        let firsts = waits.iter().map(|wait| (wait.wanted.server, wait.first.moment()));
+        let since = firsts.max_by_key(|(_, (_, real))| *real).unwrap_or((server, (at, real)));
+        let (first_server, (first_at, first_real)) = since;
+        let by_clock = if first_server == server { at - first_at } else { 0 };
+        let lasted = (real - first_real).max(by_clock);
         // The threads of a program may share connections without a name. A circle of theirs lasts, one of a shared connection ends as
         // soon as the holder is done.
         let is_shared = |wait: &&Wait| may_be_shared(clients.get(&connection(&wait.client)), &wait.client);
@@ -433,7 +469,8 @@ impl Circle {
 /// Reports a circle, unless it may be none. Returns whether it did.
 fn report(context: &mut RuleContext<'_>, circle: &[&Wait]) -> bool {
     let name = |id: &LockId| String::from_utf8_lossy(&id.key).into_owned();
-    let seen = Circle::of(context.clients, circle, &context.source);
+    let source = &context.source;
+    let seen = Circle::of(context.clients, circle, (source.server, (source.at, source.real)));
     if !seen.is_told() {
         return false;
     }
@@ -450,10 +487,11 @@ fn report(context: &mut RuleContext<'_>, circle: &[&Wait]) -> bool {
     let sentence = format!("Clients wait for each other for {} already: {all}", spelled(lasted.max(1000)));
     let mut evidence = Vec::new();
     for wait in circle {
-        evidence.push(wait.taken.shows(format!("took `{}`", name(&wait.wanted))));
+        let [taken, first, last] = [&wait.taken, &wait.first, &wait.last].map(|command| command.source(&wait.wanted));
+        evidence.push(taken.shows(format!("took `{}`", name(&wait.wanted))));
         let refused = format!("was refused `{}`, and held its own", name(&wait.wanted));
-        evidence.push(wait.first.shows(refused.clone()));
-        evidence.push(wait.last.shows(refused));
+        evidence.push(first.shows(refused.clone()));
+        evidence.push(last.shows(refused));
     }
     // Several parts of a program may share a connection, and wait and hold each for itself.
     let has_worked = circle.iter().any(|wait| wait.work.0 != wait.work.1);
