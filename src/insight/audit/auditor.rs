@@ -263,6 +263,7 @@ impl Auditor {
         if header.is_event
             || header.order != EffectOrder::Total
             || !self.waiting.is_empty()
+            || self.last_client.is((server, header.client))
             || self.state.clients.contains_key(&(server, header.client))
         {
             return false;

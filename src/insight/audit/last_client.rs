@@ -36,6 +36,12 @@ impl LastClient {
         is_it.then(|| ClientIdentity { seen: real, ..by.clone() })
     }
 
+    /// Whether it is this client.
+    #[inline]
+    pub fn is(&self, client: (u16, u64)) -> bool {
+        self.0.as_ref().is_some_and(|(by, _)| (by.server, by.id) == client)
+    }
+
     /// Notes a client of which all is known that a header does not tell.
     pub fn note(&mut self, by: ClientIdentity, labels: Labels<'_>) -> ClientIdentity {
         self.0 = Some((by.clone(), LabelPlaces::of(labels)));

@@ -52,6 +52,8 @@ pub struct LineForms {
     patterns: Vec<Arc<LinePattern>>,
     /// By client and by the address of the pattern, which each keeps.
     forms: HashMap<(u64, usize), Arc<LineForm>, FixedState>,
+    /// The last one: in a pipeline the next line is alike.
+    last: Option<Arc<LineForm>>,
 }
 
 /// How many patterns are compared with a new line, and how many forms are kept.
@@ -68,7 +70,10 @@ impl LineForms {
             return None;
         }
         if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of_words(words)) {
-            return Some(self.form(by, Arc::clone(known)));
+            return Some(match self.last_form(by, known) {
+                Some(last) => Arc::clone(last),
+                None => self.form(by, Arc::clone(known)),
+            });
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let after: String = words[3..].iter().flat_map(|word| [" ".to_owned(), text(word)]).collect();
@@ -124,17 +129,27 @@ impl LineForms {
         new
     }
 
+    /// The last form, if it is that of a client with a pattern.
+    fn last_form(&self, by: &ClientIdentity, pattern: &Arc<LinePattern>) -> Option<&Arc<LineForm>> {
+        let is_it = |last: &&Arc<LineForm>| {
+            last.client == by.id && Arc::ptr_eq(&last.pattern, pattern) && Arc::ptr_eq(&last.labels, &by.labels)
+        };
+        self.last.as_ref().filter(is_it)
+    }
+
     fn form(&mut self, by: &ClientIdentity, pattern: Arc<LinePattern>) -> Arc<LineForm> {
         let place = (by.id, Arc::as_ptr(&pattern).addr());
-        if let Some(known) = self.forms.get(&place).filter(|known| Arc::ptr_eq(&known.labels, &by.labels)) {
-            return Arc::clone(known);
-        }
-        if self.forms.len() >= MAX_FORMS {
-            self.forms.clear();
-        }
-        let new = Arc::new(LineForm { client: by.id, labels: Arc::clone(&by.labels), pattern });
-        self.forms.insert(place, Arc::clone(&new));
-        new
+        let known = self.forms.get(&place).filter(|known| Arc::ptr_eq(&known.labels, &by.labels)).cloned();
+        let form = known.unwrap_or_else(|| {
+            if self.forms.len() >= MAX_FORMS {
+                self.forms.clear();
+            }
+            let new = Arc::new(LineForm { client: by.id, labels: Arc::clone(&by.labels), pattern });
+            self.forms.insert(place, Arc::clone(&new));
+            new
+        });
+        self.last = Some(Arc::clone(&form));
+        form
     }
 }
 

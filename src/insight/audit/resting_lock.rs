@@ -6,7 +6,7 @@
 //! (`short_notes.rs` says which), and the rules see them then.
 
 use std::iter;
-use std::num::NonZeroI64;
+use std::num::{NonZeroI64, NonZeroU64};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -104,12 +104,29 @@ pub struct ConnectionEnd {
 pub struct Refusal {
     pub command: NotedCommand,
     /// What it offered; `None` if that is the value that the lock has.
-    pub value: Option<Box<[u8]>>,
-    /// How many keys beside locks it had accessed, if it held another lock and is not known to wait for this one.
-    pub work: Option<u64>,
+    value: Option<ThinVec<u8>>,
+    /// One more than the work.
+    work: Option<NonZeroU64>,
 }
 
+/// They are many, and each is looked at when its client is refused again.
+const _: () = assert!(size_of::<Refusal>() == 48);
+
 impl Refusal {
+    /// `offered` is `None` if it was the value that the lock has.
+    pub fn new(command: NotedCommand, offered: Option<&[u8]>) -> Self {
+        Self { command, value: offered.map(ThinVec::from), work: None }
+    }
+
+    /// How many keys beside locks its client had accessed, if it held another lock and is not known to wait for this one.
+    pub fn work(&self) -> Option<u64> {
+        self.work.map(|work| work.get() - 1)
+    }
+
+    pub fn set_work(&mut self, work: Option<u64>) {
+        self.work = work.and_then(|work| NonZeroU64::new(work.saturating_add(1)));
+    }
+
     /// The command, at a lock with this token.
     pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
         self.command.source(id.server, &id.key, self.value(token))
@@ -330,7 +347,7 @@ impl RestingLock {
             show(tracked, (&actor, &source), &mut collector, |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
             });
-            if let Some(work) = refusal.work {
+            if let Some(work) = refusal.work() {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }

@@ -105,7 +105,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     let (mut before, mut holding) = (0, 0);
     for refusal in refusals.iter().filter(|refusal| refusal.command.client() == by.id) {
         before += 1;
-        holding += usize::from(refusal.work.is_some());
+        holding += usize::from(refusal.work().is_some());
     }
     let mut reasons = lock.reasons();
     let is_often = refusals.len() >= MAX_POSTPONED || before >= MAX_OF_CLIENT;
@@ -321,8 +321,8 @@ impl AuditState {
         match note {
             Note::Taken(new) => self.take(attempt, new, command),
             Note::Refused(place, consequence) => {
-                let value = (!consequence.is_alike).then(|| value.into());
-                self.postpone(place, by, Refusal { command, value, work: None }, &consequence);
+                let offered = (!consequence.is_alike).then_some(value);
+                self.postpone(place, by, Refusal::new(command, offered), &consequence);
             }
         }
     }
@@ -401,11 +401,11 @@ impl AuditState {
         }
         if let Some(work) = work.filter(|_| !consequence.is_own) {
             waits = self.global.wait_longer(by, &id, || refusal.of_wait(token), work);
-            refusal.work = (!waits).then_some(work);
+            refusal.set_work((!waits).then_some(work));
             if !waits && consequence.was_holding {
-                let is_first = |known: &&Refusal| known.command.client() == by.id && known.work.is_some();
+                let is_first = |known: &&Refusal| known.command.client() == by.id && known.work().is_some();
                 let first = lock.refusals().iter().find(is_first);
-                let first = first.and_then(|first| Some((first.of_wait(token), first.work?)));
+                let first = first.and_then(|first| Some((first.of_wait(token), first.work()?)));
                 if let Some(first) = first {
                     let attempts = [first, (refusal.of_wait(token), work)];
                     self.global.note_wait(by, &id, (lock.holder(), lock.taken_for_wait()), attempts);
