@@ -104,18 +104,18 @@ pub struct ConnectionEnd {
 pub struct Refusal {
     pub command: NotedCommand,
     /// What it offered; `None` if that is the value that the lock has.
-    value: Option<ThinVec<u8>>,
+    value: Option<Box<[u8]>>,
     /// One more than the work.
     work: Option<NonZeroU64>,
 }
 
 /// They are many, and each is looked at when its client is refused again.
-const _: () = assert!(size_of::<Refusal>() == 48);
+const _: () = assert!(size_of::<Refusal>() == 56);
 
 impl Refusal {
     /// `offered` is `None` if it was the value that the lock has.
     pub fn new(command: NotedCommand, offered: Option<&[u8]>) -> Self {
-        Self { command, value: offered.map(ThinVec::from), work: None }
+        Self { command, value: offered.map(Into::into), work: None }
     }
 
     /// How many keys beside locks its client had accessed, if it held another lock and is not known to wait for this one.
@@ -541,7 +541,7 @@ impl RestingLock {
     pub fn note_refusal(&mut self, refusal: Refusal, reasons: LockReasons) -> ThinVec<Finding> {
         if self.refusals.len() == self.refusals.capacity() {
             // Most locks are refused once or never.
-            self.refusals.reserve_exact(if self.refusals.is_empty() { 1 } else { 2 + self.refusals.len() });
+            self.refusals.reserve_exact(1 + self.refusals.len());
         }
         self.refusals.push(refusal);
         self.reasons = reasons;
