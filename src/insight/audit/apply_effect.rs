@@ -782,7 +782,7 @@ pub fn shown_by_refusal(known: LockReasons, has: Option<&[u8]>, offered: Option<
 
 /// Whether a value is a number that is no mark, or a document.
 fn is_result(value: &[u8]) -> bool {
-    // Numbers without a sign and a fraction are finite; so many digits, at least.
+    // So many digits are a finite number.
     let is_whole = (1..=300).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
     let is_finite = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
     let is_number = is_whole || std::str::from_utf8(value).is_ok_and(is_finite);

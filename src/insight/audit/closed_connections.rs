@@ -13,7 +13,7 @@ use super::id_pages::IdPages;
 use super::journal_line::JournalLine;
 use super::lock::LockId;
 use super::lock_table::{FETCHED, Place, drop_repeated};
-use super::resting_lock::ConnectionEnd;
+use super::recent_ends::ConnectionEnd;
 use super::rules::OFTEN_REFUSED;
 
 impl AuditState {

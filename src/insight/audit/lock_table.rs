@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use foldhash::fast::FixedState;
@@ -13,12 +12,12 @@ use thin_vec::ThinVec;
 use super::client_identity::ClientIdentity;
 use super::finding::Finding;
 use super::id_pages::IdPages;
-use super::learned_locks::LearnedLocks;
+use super::kept_lock::{KeptLock, Resting};
 use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
-use super::recent_ends::RecentEnds;
-use super::resting_lock::{ConnectionEnd, Refusal, RestingLock, Taking, TrackedLock};
+use super::recent_ends::{ConnectionEnd, RecentEnds};
+use super::resting_lock::{Refusal, RestingLock, Taking, TrackedLock};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -32,197 +31,6 @@ pub const FETCHED: usize = 32;
 
 /// How many locks are awake before the first of them are put to rest.
 const MAX_AWAKE: usize = 512;
-
-/// A lock, shared with the copies of the auditor.
-#[derive(Clone)]
-pub enum KeptLock {
-    Awake(Arc<TrackedLock>),
-    Resting(Arc<Resting>),
-}
-
-/// A lock at rest.
-#[derive(Clone)]
-pub struct Resting {
-    lock: RestingLock,
-    /// The same, once it is asked for.
-    woken: OnceLock<Box<Woken>>,
-}
-
-/// A lock at rest as it was before it rested.
-#[derive(Clone)]
-struct Woken {
-    /// How many connections had ended of those that have to do with it.
-    ends: usize,
-    tracked: Arc<TrackedLock>,
-    /// The same when more of them had ended.
-    later: OnceLock<Box<Woken>>,
-}
-
-/// With the two counters of its [`Arc`] and the allocator's word, 160 bytes.
-const _: () = assert!(size_of::<Resting>() <= 128);
-const _: () = assert!(size_of::<LockId>() <= 40);
-
-impl Resting {
-    fn new(lock: RestingLock) -> Self {
-        Self { lock, woken: OnceLock::new() }
-    }
-
-    /// The lock as it was, if it was asked for since the last end of a connection.
-    fn known(&self, recent: &RecentEnds) -> Option<&Arc<TrackedLock>> {
-        let mut last = self.woken.get()?;
-        while let Some(later) = last.later.get() {
-            last = later;
-        }
-        (last.ends == self.lock.count_ends(recent)).then_some(&last.tracked)
-    }
-
-    /// The lock as it was.
-    fn woken(&self, recent: &RecentEnds) -> &Arc<TrackedLock> {
-        let ends = self.lock.count_ends(recent);
-        let new = || Box::new(Woken { ends, tracked: Arc::new(self.lock.wake(recent)), later: OnceLock::new() });
-        let mut last = self.woken.get_or_init(new);
-        while last.ends != ends {
-            last = last.later.get_or_init(new);
-        }
-        &last.tracked
-    }
-}
-
-impl Deref for Resting {
-    type Target = RestingLock;
-
-    fn deref(&self) -> &RestingLock {
-        &self.lock
-    }
-}
-
-impl KeptLock {
-    pub fn id(&self) -> &Arc<LockId> {
-        match self {
-            Self::Awake(tracked) => &tracked.lock.id,
-            Self::Resting(resting) => resting.lock.id(),
-        }
-    }
-
-    fn tracked(&self, recent: &RecentEnds) -> &TrackedLock {
-        match self {
-            Self::Awake(tracked) => tracked,
-            Self::Resting(resting) => resting.woken(recent),
-        }
-    }
-
-    /// The same for one look: a lock at rest goes on resting.
-    fn seen(&self, recent: &RecentEnds) -> Cow<'_, TrackedLock> {
-        match self {
-            Self::Awake(tracked) => Cow::Borrowed(tracked),
-            Self::Resting(resting) => match resting.known(recent) {
-                Some(woken) => Cow::Borrowed(woken),
-                None => Cow::Owned(resting.lock.wake(recent)),
-            },
-        }
-    }
-
-    /// Until when nothing happens to it unless a command is about it, in microseconds on the server's clock, if it rests.
-    pub fn rests_until(&self) -> Option<i64> {
-        let Self::Resting(resting) = self else { return None };
-        Some(resting.lock.deadline().map_or(i64::MAX, |deadline| deadline.saturating_mul(1000)))
-    }
-
-    /// Lets others learn the name of a lock.
-    pub fn teach(&self, learned: &mut LearnedLocks) {
-        match self {
-            Self::Awake(tracked) => learned.learn(&tracked.lock),
-            Self::Resting(lock) => learned.learn_held(&lock.id().key, lock.reasons(), lock.token()),
-        }
-    }
-
-    pub fn reasons(&self) -> LockReasons {
-        match self {
-            Self::Awake(tracked) => tracked.lock.reasons,
-            Self::Resting(resting) => resting.lock.reasons(),
-        }
-    }
-
-    /// Whether a client holds the lock or waits for it.
-    fn concerns(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
-        match self {
-            Self::Awake(tracked) => {
-                let TrackedLock { lock, .. } = &**tracked;
-                let mut clients = lock.holds.iter().map(|hold| &hold.client);
-                clients.any(|other| other.is_same_connection(client)) || self.has_waiter(client, recent)
-            }
-            Self::Resting(resting) => resting.lock.concerns(client, recent),
-        }
-    }
-
-    fn has_waiter(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
-        match self {
-            Self::Awake(tracked) => tracked.lock.waiters.iter().any(|waiter| waiter.client.is_same_connection(client)),
-            Self::Resting(resting) => resting.lock.has_waiter(client, recent),
-        }
-    }
-
-    /// How many refusals and releases are postponed.
-    fn postponed(&self) -> usize {
-        match self {
-            Self::Awake(_) => 0,
-            Self::Resting(resting) => resting.lock.refusals().len() + usize::from(resting.lock.is_free()),
-        }
-    }
-
-    /// Whether a client holds the lock, waits for it, or the server has the key.
-    fn is_in_use(&self) -> bool {
-        match self {
-            Self::Awake(tracked) => tracked.lock.is_in_use(),
-            Self::Resting(resting) => !resting.lock.is_free(),
-        }
-    }
-
-    /// Whether the server has the key.
-    fn has_value(&self) -> bool {
-        match self {
-            Self::Awake(tracked) => tracked.lock.value.is_some(),
-            Self::Resting(resting) => !resting.lock.is_free(),
-        }
-    }
-
-    fn awake(&self) -> Option<&Lock> {
-        match self {
-            Self::Awake(tracked) => Some(&tracked.lock),
-            Self::Resting(_) => None,
-        }
-    }
-
-    /// The lock, to be changed.
-    #[inline]
-    fn wake(&mut self, recent: &RecentEnds) -> Option<&mut TrackedLock> {
-        if let Self::Resting(resting) = self {
-            let tracked = match resting.known(recent) {
-                Some(woken) => Arc::clone(woken),
-                None => Arc::new(resting.lock.wake(recent)),
-            };
-            *self = Self::Awake(tracked);
-        }
-        let Self::Awake(tracked) = self else { return None };
-        Some(Arc::make_mut(tracked))
-    }
-
-    /// Puts the lock to rest, if nothing is to be remembered but who took it. Returns whether it did.
-    fn rest(&mut self, forms: &mut LineForms) -> bool {
-        let Self::Awake(tracked) = self else { return false };
-        let Some(mut lock) = RestingLock::of(tracked, forms) else { return false };
-        lock.hold_back(match Arc::get_mut(tracked) {
-            Some(tracked) => std::mem::take(&mut tracked.lock.pending),
-            None => tracked.lock.pending.clone(),
-        });
-        *self = Self::Resting(Arc::new(Resting::new(lock)));
-        true
-    }
-
-    fn is_resting(&self) -> bool {
-        matches!(self, Self::Resting(_))
-    }
-}
 
 /// How many locks a page has at most, unless more than that have nearly the same hash.
 const PAGE: usize = 32;
@@ -427,7 +235,7 @@ impl LockTable {
         const POSTPONED: usize = 200;
         debug_assert_eq!(self.resting, self.all().filter(|kept| kept.is_resting()).count(), "locks at rest");
         let awake = self.count.saturating_sub(self.resting);
-        self.resting * RESTING + awake * AWAKE + self.postponed * POSTPONED
+        self.resting * RESTING + awake * AWAKE + self.postponed * POSTPONED + self.ends.memory()
     }
 
     #[inline]
@@ -440,7 +248,7 @@ impl LockTable {
         let place = self.place(server, db, key)?;
         let kept = self.kept_at(place)?;
         if let KeptLock::Resting(resting) = kept {
-            let (id, postponed) = (Arc::clone(resting.lock.id()), kept.postponed());
+            let (id, postponed) = (Arc::clone(resting.id()), kept.postponed());
             self.postponed = self.postponed.saturating_sub(postponed);
             self.resting = self.resting.saturating_sub(1);
             self.note_awake(id);
@@ -508,7 +316,7 @@ impl LockTable {
     #[inline]
     pub fn resting(&self, place: Place) -> Option<&RestingLock> {
         match self.kept_at(place)? {
-            KeptLock::Resting(resting) => Some(&resting.lock),
+            KeptLock::Resting(resting) => Some(resting),
             KeptLock::Awake(_) => None,
         }
     }
@@ -591,9 +399,7 @@ impl LockTable {
 
     fn resting_mut(&mut self, place: Place) -> Option<&mut RestingLock> {
         let KeptLock::Resting(resting) = self.entry_at(place)? else { return None };
-        let Resting { lock, woken } = Arc::make_mut(resting);
-        woken.take();
-        Some(lock)
+        Some(Arc::make_mut(resting).lock_mut())
     }
 
     /// The forms of the commands that are noted of locks at rest.
@@ -777,7 +583,7 @@ impl LockTable {
         for kept in kept {
             match kept {
                 KeptLock::Awake(tracked) => awake.push(tracked),
-                KeptLock::Resting(kept) => resting.push(&kept.lock),
+                KeptLock::Resting(kept) => resting.push(kept),
             }
         }
         let at_rest: usize = resting.iter().map(|lock| lock.touch()).sum();

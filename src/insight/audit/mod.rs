@@ -59,6 +59,7 @@ mod intended_locks;
 mod journal_line;
 mod journals;
 mod judgement;
+mod kept_lock;
 mod kept_value;
 mod key_family;
 mod key_transfer;

@@ -10,15 +10,22 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
+use super::client_identity::ClientIdentity;
+use super::finding::JournalRef;
 use super::id_pages::IdPages;
 use super::lock::LockId;
-use super::resting_lock::ConnectionEnd;
 
 /// How many ends are remembered. In a debug build tests are to see all ways.
 const MAX_ENDS: usize = if cfg!(debug_assertions) { 2 } else { 256 };
 /// With how many locks together: so many times as many as are tracked, and at least so many.
 const MOST_MET: usize = 16;
 const FEW_MET: usize = 1024;
+
+/// The end of a connection.
+pub struct ConnectionEnd {
+    pub client: ClientIdentity,
+    pub source: Arc<JournalRef>,
+}
 
 /// The last ends of connections, and the locks that their clients had to do with: all that rest are among them.
 #[derive(Clone, Default)]
@@ -48,6 +55,13 @@ impl RecentEnd {
 impl RecentEnds {
     pub fn is_empty(&self) -> bool {
         self.by_client.is_empty()
+    }
+
+    /// About how many bytes they take: some of the locks are kept by nothing else any more.
+    pub fn memory(&self) -> usize {
+        const MET: usize = 24;
+        const END: usize = 400;
+        self.met * MET + self.order.len() * END
     }
 
     pub fn push(&mut self, end: Arc<ConnectionEnd>, met: [IdPages; 2]) {

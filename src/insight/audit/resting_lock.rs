@@ -23,7 +23,7 @@ use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
-use super::recent_ends::RecentEnds;
+use super::recent_ends::{ConnectionEnd, RecentEnds};
 use super::rule_context::RuleContext;
 use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess};
 
@@ -91,12 +91,6 @@ enum Since {
     GivenBack(NotedCommand),
     /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
     Ended(ThinVec<Arc<ConnectionEnd>>),
-}
-
-/// The end of a connection.
-pub struct ConnectionEnd {
-    pub client: ClientIdentity,
-    pub source: Arc<JournalRef>,
 }
 
 /// A refusal of another client.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::lock_table::KeptLock;
+use super::kept_lock::KeptLock;
 
 /// How many keys are kept. A key that is taken once, by a name of its own, is never taken again.
 const MAX_SHELVED: usize = 128;
