@@ -28,11 +28,11 @@ impl AuditState {
         let [had, awaited] = &met;
         // Of the locks that it awaits, those that still rest need not be looked at.
         let may_skip = self.is_plain() && self.locks.most_awake() < awaited.len();
-        let awake: Vec<_> = self.locks.awake().take(if may_skip { usize::MAX } else { 0 }).cloned().collect();
-        let mut ids: Vec<_> = had.iter().chain(&awake).collect();
-        if !may_skip {
-            ids.extend(awaited.iter());
-        }
+        let others: Vec<_> = match may_skip {
+            true => self.locks.awake().cloned().collect(),
+            false => awaited.iter().cloned().collect(),
+        };
+        let mut ids: Vec<_> = had.iter().chain(&others).collect();
         drop_repeated(&mut ids);
         let mut others = Vec::new();
         for ids in ids.chunks(FETCHED) {

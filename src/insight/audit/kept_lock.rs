@@ -1,6 +1,7 @@
 //! A lock as the table keeps it: awake, with all that the rules remember of it, or at rest.
 
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -30,10 +31,10 @@ pub struct Resting {
 /// A lock at rest as it was before it rested.
 #[derive(Clone)]
 struct Woken {
-    /// How many connections had ended of those that have to do with it.
-    ends: usize,
+    /// The sum that tells which connections had ended of those that have to do with it.
+    ends: u64,
     tracked: Arc<TrackedLock>,
-    /// The same when more of them had ended.
+    /// The same when others had ended: a copy of the auditor may have seen more of them.
     later: OnceLock<Box<Woken>>,
 }
 
@@ -52,18 +53,17 @@ impl Resting {
         &mut self.lock
     }
 
-    /// The lock as it was, if it was asked for since the last end of a connection.
+    /// The lock as it was, if it was asked for when the same connections had ended.
     fn known(&self, recent: &RecentEnds) -> Option<&Arc<TrackedLock>> {
-        let mut last = self.woken.get()?;
-        while let Some(later) = last.later.get() {
-            last = later;
-        }
-        (last.ends == self.lock.count_ends(recent)).then_some(&last.tracked)
+        let mut all = iter::successors(self.woken.get(), |woken| woken.later.get()).peekable();
+        all.peek()?;
+        let ends = self.lock.sum_of_ends(recent);
+        all.find(|woken| woken.ends == ends).map(|woken| &woken.tracked)
     }
 
     /// The lock as it was.
     fn woken(&self, recent: &RecentEnds) -> &Arc<TrackedLock> {
-        let ends = self.lock.count_ends(recent);
+        let ends = self.lock.sum_of_ends(recent);
         let new = || Box::new(Woken { ends, tracked: Arc::new(self.lock.wake(recent)), later: OnceLock::new() });
         let mut last = self.woken.get_or_init(new);
         while last.ends != ends {

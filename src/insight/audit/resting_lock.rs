@@ -400,6 +400,11 @@ impl RestingLock {
         }
     }
 
+    /// Whether the end of the connection of this client is.
+    fn is_end_noted(&self, client: u64) -> bool {
+        self.noted_ends().iter().any(|end| end.client.id == client)
+    }
+
     /// The ends of connections of the holder and of clients that were refused, in no certain order.
     fn ends<'a>(&'a self, recent: &'a RecentEnds) -> impl Iterator<Item = &'a Arc<ConnectionEnd>> {
         self.noted_ends().iter().chain(self.recent_ends(recent))
@@ -413,15 +418,14 @@ impl RestingLock {
             let client = command.client();
             // Once for all commands of a client.
             let is_last = || self.refusals[at..].iter().all(|later| later.command.client() != client);
-            let is_noted = || self.noted_ends().iter().any(|end| end.client.id == client);
             let end = recent.behind((self.id.server, client), command.seq)?;
-            (is_last() && !is_noted()).then_some(end)
+            (is_last() && !self.is_end_noted(client)).then_some(end)
         })
     }
 
-    /// How many connections of the holder and of clients that were refused have ended.
-    pub fn count_ends(&self, recent: &RecentEnds) -> usize {
-        self.ends(recent).count()
+    /// The sum of the numbers of their lines: which of them have ended. 0 if none has.
+    pub fn sum_of_ends(&self, recent: &RecentEnds) -> u64 {
+        self.ends(recent).fold(0, |sum, end| sum.wrapping_add(end.source.seq))
     }
 
     /// What is told when the connection of its holder ends: a lock without an expiry stays.
@@ -433,8 +437,8 @@ impl RestingLock {
 
     /// Whether the connection of its holder has ended.
     pub fn is_left(&self, recent: &RecentEnds) -> bool {
-        let is_noted = || self.noted_ends().iter().any(|end| self.was_taken_by(&end.client));
-        recent.behind((self.id.server, self.taken.client()), self.taken.seq).is_some() || is_noted()
+        let holder = self.taken.client();
+        recent.behind((self.id.server, holder), self.taken.seq).is_some() || self.is_end_noted(holder)
     }
 
     /// Whether it has no expiry.
@@ -523,10 +527,9 @@ impl RestingLock {
     /// Whether a client waits for it.
     pub fn has_waiter(&self, client: &ClientIdentity, recent: &RecentEnds) -> bool {
         let mut own = self.refusals.iter().filter(|refusal| refusal.command.client() == client.id);
-        let has_ended = || self.noted_ends().iter().any(|end| end.client.is_same_connection(client));
         self.id.server == client.server
             && own.next_back().is_some_and(|last| {
-                recent.behind((client.server, client.id), last.command.seq).is_none() && !has_ended()
+                recent.behind((client.server, client.id), last.command.seq).is_none() && !self.is_end_noted(client.id)
             })
     }
 
