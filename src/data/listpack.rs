@@ -198,17 +198,34 @@ fn groups_of(length: usize) -> usize {
 /// The members; `None` if the listpack is invalid.
 pub fn read(bytes: &[u8]) -> Option<Vec<Cow<'static, [u8]>>> {
     let mut members = Vec::new();
-    walk(bytes, |element| members.push(Cow::Owned(element.to_bytes().into_owned())))?;
+    walk(bytes, |element, _| members.push(Cow::Owned(element.to_bytes().into_owned())))?;
     Some(members)
+}
+
+/// The elements as [`Element::append`] encodes them, and how many there are; `None` if the listpack is invalid. Redis encodes them
+/// the same way; another writer may have chosen other encodings.
+pub fn read_encoded(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut count, mut are_usual) = (0, true);
+    let elements = walk(bytes, |element, size| {
+        count += 1;
+        let is_integer = |text: &[u8]| parse_integer(text).is_some();
+        are_usual &= element.size() == size && !matches!(element, Element::String(text) if is_integer(text));
+    })?;
+    if are_usual {
+        return Some((elements.to_vec(), count));
+    }
+    let mut encoded = Vec::new();
+    walk(bytes, |element, _| Element::of(&element.to_bytes()).append(&mut encoded))?;
+    Some((encoded, count))
 }
 
 /// The encoded elements; `None` if the listpack is invalid.
 pub fn elements(bytes: &[u8]) -> Option<&[u8]> {
-    walk(bytes, |_| ())
+    walk(bytes, |_, _| ())
 }
 
-/// Sees each element of a listpack. Returns them as they are encoded; `None` if the listpack is invalid.
-fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>)) -> Option<&[u8]> {
+/// Sees each element of a listpack, and its encoded size. Returns them as they are encoded; `None` if the listpack is invalid.
+fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>, usize)) -> Option<&[u8]> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?);
     if usize::try_from(size).ok()? != bytes.len() || *bytes.last()? != END {
         return None;
@@ -218,7 +235,7 @@ fn walk(bytes: &[u8], mut see: impl FnMut(Element<'_>)) -> Option<&[u8]> {
     let (mut rest, mut count) = (elements, 0);
     while !rest.is_empty() {
         let (element, length) = read_element(rest)?;
-        see(element);
+        see(element, length + groups_of(length));
         count += 1;
         let (backwards, behind) = rest.get(length..)?.split_at_checked(groups_of(length))?;
         // Most lengths are one byte.
@@ -272,6 +289,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_another_writer_encoded_otherwise_is_encoded_as_always() {
+        // A number as a text, one in two bytes more than it needs, and a text of two that announces its length in two.
+        let foreign = [STRING_6 | 1, b'7', 2, INT_16, 7, 0, 3, STRING_12, 2, b'a', b'b', 4];
+        let usual = [7, 1, 7, 1, STRING_6 | 2, b'a', b'b', 3];
+        assert_eq!(read_encoded(&enclose(&foreign, 3)), Some((usual.to_vec(), 3)));
+        assert_eq!(read_encoded(&enclose(&usual, 3)), Some((usual.to_vec(), 3)));
+        assert_eq!(read_encoded(&enclose(&foreign, 2)), None);
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read(
@@ -285,6 +312,7 @@ mod tests {
             let written = write(members.iter().map(Vec::as_slice));
             prop_assert_eq!(&read(&written).unwrap(), &members);
             let elements = &written[HEADER..written.len() - 1];
+            prop_assert_eq!(read_encoded(&written), Some((elements.to_vec(), members.len())));
             let (mut there, mut back) = (elements, elements);
             for (member, opposite) in members.iter().zip(members.iter().rev()) {
                 let (element, size) = first(there).unwrap();
@@ -303,7 +331,13 @@ mod tests {
             bytes.extend_from_slice(&count.to_le_bytes());
             bytes.extend_from_slice(&body);
             bytes.push(END);
-            let _ = read(&bytes);
+            let members = read(&bytes);
+            // However they are encoded, they are encoded anew as always.
+            let anew = members.map(|members| {
+                let written = write(members.iter().map(|member| &**member));
+                (written[HEADER..written.len() - 1].to_vec(), members.len())
+            });
+            prop_assert_eq!(read_encoded(&bytes), anew);
             let _ = read(&body);
             let _ = (first(&body), last(&body));
         }

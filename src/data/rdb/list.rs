@@ -86,14 +86,17 @@ pub fn read_nodes(reader: &mut Reader<'_>) -> Option<Content<'static>> {
         let bytes = reader.string()?;
         match kind {
             PLAIN if !bytes.is_empty() => Some(Node::Plain(Cow::Owned(bytes))),
-            PACKED => listpack::read(&bytes).map(|elements| pack(&elements)),
+            PACKED => {
+                let (elements, count) = listpack::read_encoded(&bytes)?;
+                Some(Node::Packed { elements: Cow::Owned(elements), count })
+            }
             _ => None,
         }
     })?;
     Some(without_empty(nodes))
 }
 
-/// Re-encodes the elements of a node that was read, because another writer may have chosen other encodings.
+/// A node of the elements of a ziplist.
 fn pack(elements: &[Bytes<'_>]) -> Node<'static> {
     let mut bytes = Vec::new();
     elements.iter().for_each(|element| listpack::Element::of(element).append(&mut bytes));
