@@ -155,7 +155,7 @@ impl<'a> Options<'a> {
 
 /// The position of the star, which an element replaces.
 fn star_position(pattern: &[u8]) -> Option<usize> {
-    until_nul(pattern).iter().position(|&byte| byte == b'*')
+    memchr::memchr(b'*', until_nul(pattern))
 }
 
 fn sort<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
@@ -350,13 +350,13 @@ impl NumberFormat {
 /// The value of a pattern for an element: the string, or with `->` the hash field, of the key that results when the
 /// element replaces the star.
 fn look_up(view: &mut View<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
-    if until_nul(pattern) == b"#" {
+    if pattern.first() == Some(&b'#') && until_nul(pattern) == b"#" {
         return Some(element.to_vec());
     }
     let star = star_position(pattern)?;
     let (before, after) = (&pattern[..star], &pattern[star + 1..]);
     let visible = until_nul(after);
-    let arrow = visible.windows(2).position(|pair| pair == b"->").filter(|at| at + 2 < visible.len());
+    let arrow = memchr::memmem::find(visible, b"->").filter(|at| at + 2 < visible.len());
     let (after, field) = match arrow {
         Some(at) => (&after[..at], Some(&after[at + 2..])),
         None => (after, None),

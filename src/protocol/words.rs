@@ -67,7 +67,7 @@ impl<'a> Words<'a> {
 
 /// A word as C sees it: up to its first NUL.
 pub fn until_nul(word: &[u8]) -> &[u8] {
-    word.split(|&byte| byte == 0).next().unwrap_or_default()
+    &word[..memchr::memchr(0, word).unwrap_or(word.len())]
 }
 
 /// Words that outlive their buffer: a queued command, a command of the server itself.

@@ -250,6 +250,12 @@ impl Shard<'_> {
         self.content.table.iter()
     }
 
+    /// Whether there is nothing to move or to free.
+    #[inline]
+    pub fn is_unused(&self) -> bool {
+        !self.content.table.has_memory() && self.content.copies.is_none()
+    }
+
     pub fn take(&mut self) -> Contents {
         let Content { table, copies } = std::mem::take(&mut *self.content);
         match copies {

@@ -46,7 +46,7 @@ impl View<'_> {
         if self.everything.is_some() {
             self.held_shard(db, 0);
         }
-        for locked in self.locked.iter_mut().filter(|locked| locked.db == db) {
+        for locked in self.locked.iter_mut().filter(|locked| locked.db == db && !locked.shard.is_unused()) {
             removed += locked.shard.len();
             tables.push(locked.shard.take());
             let meta = &self.keyspace.database(db).shard_meta[locked.index as usize];
@@ -116,11 +116,17 @@ impl View<'_> {
         }
         let streams = [one, other].map(|db| (db, self.awaited_streams(db)));
         let (one, other) = (one.min(other), one.max(other));
-        for index in 0..self.keyspace.shards() {
-            let (first, second) = (self.held_shard(one, index), self.held_shard(other, index));
-            let (left, right) = self.locked.split_at_mut(second);
-            left[first].shard.swap(&mut right[0].shard);
-            let shard_meta = [one, other].map(|db| &self.keyspace.database(db).shard_meta[index]);
+        let (first, second) = (self.held_shard(one, 0), self.held_shard(other, 0));
+        let databases = [one, other].map(|db| self.keyspace.database(db));
+        // The shards of a database stand side by side.
+        let (left, right) = self.locked.split_at_mut(second);
+        let pairs = left[first..].iter_mut().zip(right).take(self.keyspace.shards());
+        for (index, (left, right)) in pairs.enumerate() {
+            if left.shard.is_unused() && right.shard.is_unused() {
+                continue;
+            }
+            left.shard.swap(&mut right.shard);
+            let shard_meta = databases.map(|database| &database.shard_meta[index]);
             std::mem::swap(&mut *shard_meta[0].deadlines(), &mut *shard_meta[1].deadlines());
             swap_counts(shard_meta, |meta| &meta.keys);
             swap_counts(shard_meta, |meta| &meta.volatile);
@@ -163,5 +169,7 @@ impl View<'_> {
 
 fn swap_counts(shard_meta: [&ShardMeta; 2], count: impl Fn(&ShardMeta) -> &AtomicI64) {
     let (one, other) = (count(shard_meta[0]), count(shard_meta[1]));
-    one.store(other.swap(one.load(Ordering::Relaxed), Ordering::Relaxed), Ordering::Relaxed);
+    let before = one.load(Ordering::Relaxed);
+    one.store(other.load(Ordering::Relaxed), Ordering::Relaxed);
+    other.store(before, Ordering::Relaxed);
 }
