@@ -372,8 +372,11 @@ fn allow(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
         return Err(expected("a reason of 1 to 1024 bytes was expected", Some(reason.as_bytes())));
     }
     let allowance = Allowance { code, keys: keys.to_vec(), reason };
-    call.server.audit.allow(allowance).map_err(|reason| CommandError::new(format!("ERR {reason}")))?;
-    Ok(Reply::OK)
+    let audit = Arc::clone(&call.server.audit);
+    beside_others(call, audit, move |audit| match audit.allow(allowance) {
+        Ok(()) => Reply::OK,
+        Err(reason) => Reply::Error(CommandError::new(format!("ERR {reason}"))),
+    })
 }
 
 fn clear(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Power, count, expected, nothing_more, text};
+use super::{Action, Power, beside, count, expected, nothing_more, text};
 use crate::base::error::CommandError;
 use crate::clients::fleet::{CLOSED, Fleet, LONGEST_NAME};
 use crate::clients::session::{AtRoot, Destination, Flow};
@@ -74,8 +74,13 @@ fn drop_space(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static
     if !name.is_empty() && *name == *call.server.space {
         return Err(INSIDE);
     }
-    fleet(call)?.drop_space(name)?;
-    Ok(Reply::OK)
+    let (fleet, name) = (fleet(call)?, name.to_vec());
+    // What the auditor would find at the end there takes time for each lock.
+    let is_audited = call.server.audit.was_on();
+    beside(call, "redouble-space", is_audited, move || match fleet.drop_space(&name) {
+        Ok(()) => Reply::OK,
+        Err(error) => Reply::Error(error),
+    })
 }
 
 fn fleet(call: &Call<'_>) -> Result<Arc<dyn Fleet>, CommandError> {
