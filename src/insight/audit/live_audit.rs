@@ -144,10 +144,14 @@ impl LiveAudit {
         }
         self.was_on.store(true, Ordering::Relaxed);
         for (at, server) in &servers {
-            let written = server.journal().lock().written();
+            let (oldest, written) = {
+                let journal = server.journal().lock();
+                (journal.oldest(), journal.written())
+            };
             let progress = &mut state.servers[*at];
-            if !progress.is_new {
-                progress.skip_to(written);
+            match progress.is_new {
+                true => progress.begin_at(oldest),
+                false => progress.skip_to(written),
             }
         }
         state.lookahead = None;

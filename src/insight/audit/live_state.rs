@@ -346,10 +346,8 @@ impl LiveState {
         for (at, oldest, written) in journals {
             let server = &mut self.servers[at];
             if server.next < oldest {
-                if !server.is_new {
-                    self.missed += oldest - server.next.max(server.seen.min(oldest));
-                    server.has_gap = true;
-                }
+                self.missed += oldest - server.next.max(server.seen.min(oldest));
+                server.has_gap = true;
                 (server.next, server.is_contiguous) = (oldest, false);
             }
             server.is_new = false;
@@ -481,6 +479,11 @@ impl ServerProgress {
     /// Whether a record is missing in front of the next one.
     fn lacks_a_record(&self, list: &ServerRecords<'_>) -> bool {
         self.is_contiguous && list.next_seq().is_some_and(|seq| seq > self.seq + 1)
+    }
+
+    /// Begins with the oldest record that is there. What is gone already was never to be audited.
+    pub fn begin_at(&mut self, oldest: u64) {
+        (self.next, self.seen) = (oldest, oldest);
     }
 
     /// Leaves out the records so far.

@@ -204,6 +204,8 @@ pub struct LockTable {
     count: usize,
     /// How many of them are at rest.
     resting: usize,
+    /// The bytes of their keys behind the first [`USUAL_KEY`].
+    long_keys: usize,
     /// How many there may be before the free ones are forgotten.
     limit: usize,
     /// How many were ever added.
@@ -217,6 +219,14 @@ pub struct LockTable {
     /// How many refusals and releases are postponed until a lock is woken.
     postponed: usize,
     forms: LineForms,
+}
+
+/// How many bytes a key has that is counted with its lock.
+const USUAL_KEY: usize = 24;
+
+/// How many more a key has.
+fn unusual(key: &[u8]) -> usize {
+    key.len().saturating_sub(USUAL_KEY)
 }
 
 impl LockTable {
@@ -235,7 +245,8 @@ impl LockTable {
         const POSTPONED: usize = 200;
         debug_assert_eq!(self.resting, self.all().filter(|kept| kept.is_resting()).count(), "locks at rest");
         let awake = self.count.saturating_sub(self.resting);
-        self.resting * RESTING + awake * AWAKE + self.postponed * POSTPONED + self.ends.memory()
+        let locks = self.resting * RESTING + awake * AWAKE + self.long_keys;
+        locks + self.postponed * POSTPONED + self.ends.memory()
     }
 
     #[inline]
@@ -432,6 +443,7 @@ impl LockTable {
             let tracked = Arc::new(TrackedLock::new(Arc::clone(&id), self.added));
             self.databases[at].1.insert(key, KeptLock::Awake(tracked));
             self.count += 1;
+            self.long_keys += unusual(key);
         }
         self.note_awake(id);
     }
@@ -450,6 +462,7 @@ impl LockTable {
         let at = self.database_of(server, db);
         self.databases[at].1.insert(key, KeptLock::Resting(Arc::clone(&resting)));
         (self.added, self.count, self.resting) = (number, self.count + 1, self.resting + 1);
+        self.long_keys += unusual(key);
         (number, resting)
     }
 
@@ -504,6 +517,7 @@ impl LockTable {
         let database = self.databases.iter_mut().find(|(other, _)| *other == number);
         if database.is_some_and(|(_, locks)| locks.remove(&id.key)) {
             self.count -= 1;
+            self.long_keys = self.long_keys.saturating_sub(unusual(&id.key));
             self.postponed = self.postponed.saturating_sub(postponed);
             self.resting = self.resting.saturating_sub(usize::from(is_resting));
         }
@@ -527,6 +541,7 @@ impl LockTable {
     fn recount(&mut self) {
         (self.count, self.postponed) = (self.all().count(), self.all().map(KeptLock::postponed).sum());
         self.resting = self.all().filter(|kept| kept.is_resting()).count();
+        self.long_keys = self.all().map(|kept| unusual(&kept.id().key)).sum();
     }
 
     fn all(&self) -> impl Iterator<Item = &KeptLock> {
