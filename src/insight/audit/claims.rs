@@ -12,6 +12,7 @@ use super::audit_state::AuditState;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::code::{Code, Severity};
 use super::finding::{Finding, JournalRef};
+use super::guarded_work::hash_on;
 use super::journal_line::JournalLine;
 use super::reply_value::ReplyValue;
 use crate::powers::{EventKind, Outcome, RecordHeader};
@@ -40,6 +41,8 @@ struct Claim {
     source: Arc<JournalRef>,
     db: u32,
     key: Arc<[u8]>,
+    /// The hash of the key, with its server and database.
+    place: u64,
     member: Box<[u8]>,
     /// The place of the claim that was first; `None` if it is this one.
     first: Option<u64>,
@@ -71,10 +74,12 @@ impl Claims {
     /// Whether a command that its header tells is worth a look.
     #[inline]
     pub fn concerns(&self, server: u16, header: &RecordHeader<'_>, row: &CommandSpec) -> bool {
-        let is_about = |claim: &Claim| {
-            !claim.is_over && claim.is_of(server, header.client) || claim.is_at(server, header.db, header.second)
-        };
-        is_claim(row.name) || !self.claims.is_empty() && self.claims.iter().any(is_about)
+        if is_claim(row.name) || self.claims.is_empty() {
+            return is_claim(row.name);
+        }
+        let place = hash_on(server, header.db, header.second);
+        let is_about = |claim: &Claim| !claim.is_over && claim.is_of(server, header.client) || claim.place == place;
+        self.claims.iter().any(is_about)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -137,7 +142,8 @@ impl Claims {
         }
         let words: OwnedWords = words.iter().copied().collect();
         for key in &commands.keys(words.as_words()).keys {
-            self.claims.retain(|claim| !claim.is_at(line.server, db, key));
+            let place = hash_on(line.server, db, key);
+            self.claims.retain(|claim| claim.place != place);
         }
     }
 
@@ -172,14 +178,14 @@ impl Claims {
             }
             return;
         }
-        for key in &accessed.keys {
+        let places: SmallVec<[u64; 2]> = accessed.keys.iter().map(|key| hash_on(line.server, db, key)).collect();
+        if self.claims.iter().any(|claim| places.contains(&claim.place)) {
             // A member that is there again is another one.
-            let is_again = |claim: &Claim| claim.is_at(line.server, db, key);
-            self.claims.retain(|claim| !is_again(claim) || !may_add(row.name, words, &claim.member));
+            self.claims.retain(|claim| !places.contains(&claim.place) || !may_add(row.name, words, &claim.member));
         }
-        let Some(&key) = accessed.keys.first() else { return };
+        let Some(&place) = places.first() else { return };
         let mut source = None;
-        for claim in self.claims.iter_mut().filter(own).filter(|claim| !claim.is_at(line.server, db, key)) {
+        for claim in self.claims.iter_mut().filter(own).filter(|claim| claim.place != place) {
             let source = source.get_or_insert_with(|| AuditState::source_of(line, &state.client_of(line))).clone();
             if claim.work.len() < MAX_WORK {
                 let (what, adds) = (what_is_done(row.name, db, words), adds(row.name, words, &claim.member));
@@ -198,7 +204,8 @@ impl Claims {
         (member, is_first): (&[u8], bool),
     ) {
         let Some(&key) = step.words.get(1) else { return };
-        let is_here = |claim: &Claim| claim.is_at(line.server, step.db, key);
+        let place = hash_on(line.server, step.db, key);
+        let is_here = |claim: &Claim| claim.place == place;
         self.end(state, |claim| is_here(claim) && claim.is_of(line.server, line.client));
         let is_its = |claim: &Claim| is_here(claim) && *claim.member == *member;
         let client = state.meet_client_of(line);
@@ -227,6 +234,7 @@ impl Claims {
             source,
             db,
             key,
+            place,
             member,
             first,
             work,
@@ -261,10 +269,6 @@ impl Claims {
 impl Claim {
     fn is_of(&self, server: u16, client: u64) -> bool {
         (self.client.server, self.client.id) == (server, client)
-    }
-
-    fn is_at(&self, server: u16, db: u32, key: &[u8]) -> bool {
-        (self.client.server, self.db) == (server, db) && *self.key == *key
     }
 }
 

@@ -114,16 +114,23 @@ impl GuardedWork {
         }
     }
 
-    /// A client writes another key.
-    pub fn write(&mut self, client: &ClientIdentity, key: u64, at: u64) {
-        let open =
-            self.stints.iter_mut().rev().find(|stint| stint.is_open() && stint.client.is_same_connection(client));
-        let Some(stint) = open else { return };
-        if let Some(written) = stint.written.iter_mut().find(|written| written.key == key) {
+    /// A client writes another key. Returns whether by that who was refused has written the same as who was not: the key is a gauge, or
+    /// a mark, that keeps nobody away.
+    pub fn write(&mut self, client: &ClientIdentity, key: u64, at: u64) -> bool {
+        let is_its = |stint: &Stint| stint.is_open() && stint.client.is_same_connection(client);
+        let Some(own) = self.stints.iter().rposition(is_its) else { return false };
+        let written = &mut self.stints[own].written;
+        if let Some(written) = written.iter_mut().find(|written| written.key == key) {
             written.last = at;
-        } else if stint.written.len() < MAX_WRITTEN {
-            stint.written.push(Written { key, last: at });
+            return false;
         }
+        if written.len() >= MAX_WRITTEN {
+            return false;
+        }
+        written.push(Written { key, last: at });
+        let own = &self.stints[own];
+        let have_both = |other: &Stint| own.is_refused != other.is_refused && other.writes(key);
+        self.stints.iter().any(|other| have_both(other) && own.is_rival(other))
     }
 
     /// A client gives a place back, or tries to.
@@ -168,23 +175,13 @@ impl GuardedWork {
     /// Whether two programs had the same place at once, both wrote the same other key, the first one after the second one
     /// had come, and both gave the place back or tried to. One of them is enough if a mistake is known that let the other one in.
     pub fn is_broken(&self, by_mistake: bool) -> bool {
-        self.pairs().any(|(one, other)| {
+        self.pairs_at_place().any(|(one, other)| {
             let is_late = |written: &Written| written.last > other.from && other.writes(written.key);
             let are_over = match by_mistake {
                 true => one.is_given_back || other.is_given_back,
                 false => !one.is_open() && !other.is_open(),
             };
-            one.overlaps(other) && are_over && one.written.iter().any(is_late)
-        })
-    }
-
-    /// Whether who was refused wrote the same as who was not: a gauge, or a mark, that keeps nobody away.
-    pub fn is_shared(&self) -> bool {
-        let refused = self.stints.iter().filter(|stint| stint.is_refused);
-        refused.into_iter().any(|refused| {
-            let is_other = |stint: &&Stint| !stint.is_refused && stint.is_rival(refused);
-            let mut others = self.stints.iter().filter(is_other);
-            others.any(|other| refused.written.iter().any(|written| other.writes(written.key)))
+            one.overlaps(other) && are_over && one.written.iter().any(is_late) && one.is_rival(other)
         })
     }
 
@@ -198,9 +195,14 @@ impl GuardedWork {
 
     /// Two stints of two programs at the same place, the earlier one first.
     fn pairs(&self) -> impl Iterator<Item = (&Stint, &Stint)> {
-        self.stints.iter().enumerate().flat_map(|(at, one)| {
-            let later = self.stints[at + 1..].iter().filter(|other| !one.is_refused && !other.is_refused);
-            later.filter(|other| one.is_rival(other)).map(move |other| (one, other))
+        self.pairs_at_place().filter(|(one, other)| one.is_rival(other))
+    }
+
+    /// Two stints at the same place, perhaps of one program.
+    fn pairs_at_place(&self) -> impl Iterator<Item = (&Stint, &Stint)> {
+        self.stints.iter().enumerate().filter(|(_, one)| !one.is_refused).flat_map(|(at, one)| {
+            let later = self.stints[at + 1..].iter().filter(|other| !other.is_refused && one.place == other.place);
+            later.map(move |other| (one, other))
         })
     }
 }

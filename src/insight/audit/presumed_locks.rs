@@ -31,8 +31,8 @@ const MAX_KEYS: usize = 256;
 const MAX_USES: u32 = 200;
 /// How many keys are remembered as none.
 const MAX_DISMISSED: usize = 4096;
-/// How many keys may come to nothing before no further one is followed.
-const MAX_FRUITLESS: u64 = 20_000;
+/// How many keys may come to nothing before none is followed any more: what uses so many of them keeps data there.
+const MAX_FRUITLESS: u64 = 5_000;
 /// How many keys a client may have at once, and how many commands it may send meanwhile.
 const MAX_AT_ONCE: usize = 4;
 const MAX_COMMANDS: u32 = 1000;
@@ -59,6 +59,8 @@ struct Presumed {
     guarded: GuardedWork,
     pending: Vec<Finding>,
     uses: u32,
+    /// Its name says lock.
+    is_named: bool,
     /// Why it is one, and the command that showed it.
     shown: Option<(PresumedReason, JournalRef)>,
 }
@@ -113,7 +115,7 @@ impl PresumedLocks {
         if !self.locks.is_empty() && self.locks.contains_key(&hash_on(server, header.db, header.second)) {
             return true;
         }
-        if row.lock_effect != LockEffect::OtherWrite || !is_about_places(row.name) || header.words > 4 {
+        if row.lock_effect != LockEffect::OtherWrite || !self.may_be_about_places(row.name) || header.words > 4 {
             return false;
         }
         let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
@@ -154,7 +156,7 @@ impl PresumedLocks {
             }
         };
         let is_guest = self.guests.contains_key(&(line.server, line.client));
-        if !runs_others && !is_guest && !is_about_places(row.name) && self.locks.is_empty() {
+        if !runs_others && !is_guest && !self.may_be_about_places(row.name) && self.locks.is_empty() {
             return;
         }
         let is_known = !line.is_unplaced && !line.is_cut && line.outcome == Outcome::Answered && !line.is_stale;
@@ -239,7 +241,7 @@ impl PresumedLocks {
         let mut actor = None;
         for command in ran {
             let Some(row) = command.words.first().and_then(|name| commands.find(name)) else { continue };
-            let is_about = is_about_places(row.name);
+            let is_about = self.may_be_about_places(row.name);
             if !is_guest && !is_about && self.locks.is_empty() {
                 continue;
             }
@@ -278,9 +280,13 @@ impl PresumedLocks {
     fn may_begin(&self, state: &AuditState, name: &str, key: &[u8], hash: u64, command: &Ran<'_>) -> bool {
         (takes(name, command.words, command.reply) || looks_at_places(name, command.reply))
             && !self.dismissed.contains(&hash)
-            && self.fruitless < MAX_FRUITLESS
             && !state.scope.is_declared(key)
             && !is_matched(&state.scope.not_locks, key)
+    }
+
+    /// Whether a command may take or give places in a key that is worth following.
+    fn may_be_about_places(&self, name: &str) -> bool {
+        self.fruitless < MAX_FRUITLESS && is_about_places(name)
     }
 
     fn begin(&mut self, id: LockId, hash: u64) {
@@ -288,10 +294,21 @@ impl PresumedLocks {
             let Some(oldest) = self.met.pop_front() else { break };
             self.fruitless += u64::from(self.locks.remove(&oldest).is_some_and(|lock| lock.shown.is_none()));
         }
-        let (occupancy, guarded) = (Occupancy::default(), GuardedWork::default());
-        let presumed = Presumed { id, occupancy, guarded, pending: Vec::new(), uses: 0, shown: None };
+        if self.fruitless >= MAX_FRUITLESS {
+            return self.give_up();
+        }
+        let (occupancy, guarded, is_named) = (Occupancy::default(), GuardedWork::default(), is_named_lock(&id.key));
+        let presumed = Presumed { id, occupancy, guarded, pending: Vec::new(), uses: 0, is_named, shown: None };
         self.locks.insert(hash, Arc::new(presumed));
         self.met.push_back(hash);
+    }
+
+    /// Follows only those keys any more at which there was something to find.
+    fn give_up(&mut self) {
+        self.locks.retain(|_, lock| lock.shown.is_some() || !lock.pending.is_empty());
+        let locks = &self.locks;
+        self.met.retain(|hash| locks.contains_key(hash));
+        self.guests.retain(|_, guest| guest.keys.iter().any(|hash| locks.contains_key(hash)));
     }
 
     /// A client does something to a key that is followed.
@@ -318,9 +335,8 @@ impl PresumedLocks {
             lock.note_move(client, step, source.place);
         }
         lock.look_for_reasons(state, source);
-        let is_none = !is_followed && writes
-            || lock.guarded.is_shared()
-            || lock.uses >= MAX_USES && lock.shown.is_none() && lock.pending.is_empty();
+        let is_none =
+            !is_followed && writes || lock.uses >= MAX_USES && lock.shown.is_none() && lock.pending.is_empty();
         if is_none {
             return self.dismiss(hash);
         }
@@ -352,10 +368,9 @@ impl PresumedLocks {
             for mistake in mistakes {
                 lock.found(state, finding_of(source, &lock.id.clone(), mistake));
             }
-            lock.guarded.write(client, hash_of(db, key), source.place);
-            lock.look_for_reasons(state, source);
-            if lock.guarded.is_shared() {
-                self.dismiss(hash);
+            match lock.guarded.write(client, hash_of(db, key), source.place) {
+                true => self.dismiss(hash),
+                false => lock.look_for_reasons(state, source),
             }
         }
     }
@@ -414,9 +429,8 @@ impl Presumed {
             return;
         }
         let reason = match () {
-            () if self.guarded.is_shared() => return,
             () if self.guarded.is_broken(!self.pending.is_empty()) => PresumedReason::Broken,
-            () if self.guarded.is_of_use() && is_named_lock(&self.id.key) => PresumedReason::Named,
+            () if self.is_named && self.guarded.is_of_use() => PresumedReason::Named,
             () if self.guarded.is_semaphore() => PresumedReason::Semaphore,
             () => return,
         };
