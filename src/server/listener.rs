@@ -16,6 +16,7 @@ use tokio::net::UnixListener;
 use super::node::Node;
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
+use super::turn;
 use super::upstream::Member;
 use crate::base::clock::Clock;
 use crate::base::error::CommandError;
@@ -44,6 +45,7 @@ pub(super) async fn accept(mut listener: Listener, node: Arc<Node>, member: Opti
     loop {
         match accept_one(&mut listener, &node).await {
             Ok((socket, peer)) => {
+                turn::note_new();
                 let is_tls = matches!(listener, Listener::Tls(_));
                 admit(socket, peer, is_tls, &node, member.as_ref());
             }

@@ -27,6 +27,7 @@ mod sentinels;
 mod stream;
 mod timeout;
 mod tls_stream;
+mod turn;
 mod upstream;
 mod worker;
 mod world;

@@ -4,12 +4,14 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::connection::Connection;
 use super::listener::Socket;
 use super::node::Node;
+use super::turn::{self, LookoutTask};
 use super::upstream::{Destination, Member, ProxyConnection};
 use crate::clients::identification::Identified;
 use crate::clients::session::{Client, Session};
@@ -23,7 +25,17 @@ pub(super) struct Workers {
 /// The event loop of one thread.
 pub(super) fn event_loop() -> std::io::Result<Runtime> {
     // The interval is high, so that all ready sockets are served before the kernel is polled again.
-    Builder::new_current_thread().enable_io().enable_time().event_interval(1024).build()
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .event_interval(1024)
+        .on_thread_park(turn::end)
+        .build()?;
+    // With one processor, the client would rather run meanwhile.
+    if available_parallelism().is_ok_and(|processors| processors.get() > 1) {
+        runtime.spawn(LookoutTask);
+    }
+    Ok(runtime)
 }
 
 impl Workers {

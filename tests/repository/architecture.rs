@@ -258,7 +258,9 @@ fn no_state_is_global() {
             let has_scratch =
                 path.ends_with("server/connection/mod.rs") || path.ends_with("server/upstream/connection.rs");
             let is_scratch = has_scratch && line.starts_with("static SCRATCH");
-            assert!(!is_static || is_scratch, "{}: {line}", path.display());
+            // What the event loop of a thread does, which tokio asks for without a context.
+            let is_of_loop = path.ends_with("server/turn.rs");
+            assert!(!is_static || is_scratch || is_of_loop, "{}: {line}", path.display());
         }
     }
 }

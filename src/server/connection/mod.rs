@@ -27,6 +27,7 @@ use tokio::io::ReadBuf;
 use super::node::Node;
 use super::stream::Stream;
 use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
+use super::turn;
 use crate::base::background::free_beside;
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
@@ -247,7 +248,7 @@ impl Connection {
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-            let is_short = (1..=SHORT).contains(&scratch.output.len());
+            let waits_for_others = !turn::note_requests() && (1..=SHORT).contains(&scratch.output.len());
             self.queue_output(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
                 let _ = self.poll_flush(cx, &mut scratch.spare)?;
@@ -255,9 +256,8 @@ impl Connection {
                 return Poll::Pending;
             }
             self.poll_wait(cx, scratch);
-            if is_short && self.state == State::Open && !self.slice.is_over() {
-                // Other connections run their input first, then all replies are written: waking a client for each reply
-                // costs more than running the commands.
+            if waits_for_others && self.state == State::Open && !self.slice.is_over() {
+                // Other connections run their input first, then all replies are written.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -317,6 +317,7 @@ impl Future for Connection {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        turn::note_client(this.session.client.id());
         this.session.client.register(cx.waker());
         // No task sees a state that a panic left half changed: the connection ends, and the state it shares is behind locks
         // whose changes are complete (see `MutexExt`), or put right.
