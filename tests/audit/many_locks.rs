@@ -140,10 +140,6 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
     const LOCKS: usize = 5000;
     const RELEASE: &str =
         "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-    let info = |wire: &mut Wire| -> BTreeMap<String, Frame> {
-        let reply = wire.ask("REDOUBLE AUDIT INFO");
-        reply.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
-    };
     let server = start(Server::builder().audit().audit_memory(MOST as usize));
     let mut quiet = Wire::connect(address(&server));
     let mut refused = Wire::connect(address(&server));
@@ -181,6 +177,49 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
     // Who knows little keeps it.
     assert_eq!(info(&mut quiet)["forgotten"].integer(), 0);
     assert_eq!(quiet.ask("REDOUBLE LOCKS").items().len(), 1);
+}
+
+#[test]
+fn what_others_crowd_out_of_a_journal_before_the_auditor_first_reads_it_is_counted_as_missed() {
+    const SPACES: usize = 100;
+    const SENT: usize = 300;
+    let server = start(Server::builder().audit().journal_memory(4 << 20));
+    let value = "v".repeat(200);
+    let fill = |space: &str| {
+        let mut wire = Wire::connect(address(&server));
+        assert_eq!(wire.ask(&format!("REDOUBLE SPACE {space}")), Frame::status("OK"));
+        wire.send(&(0..SENT).flat_map(|n| request(&["SET", &format!("key:{n}"), &value])).collect::<Vec<u8>>());
+        (0..SENT).for_each(|_| assert_eq!(wire.expect(), Frame::status("OK")));
+        wire
+    };
+    let mut quiet = fill("quiet");
+    let _others: Vec<Wire> = (0..SPACES).map(|space| fill(&format!("busy{space}"))).collect();
+    let journal = quiet.ask("REDOUBLE JOURNAL INFO");
+    let forgotten = journal.items().chunks(2).find(|pair| pair[0].text() == "forgotten").map(|pair| pair[1].integer());
+    assert!(forgotten.is_some_and(|forgotten| forgotten > 0), "{journal:?}");
+    assert_eq!(Some(info(&mut quiet)["missed"].integer()), forgotten);
+}
+
+#[test]
+fn what_an_auditor_knows_of_long_keys_is_bounded_as_well() {
+    const MOST: i64 = 16 << 20;
+    const LOCKS: usize = 5000;
+    let server = start(Server::builder().audit().audit_memory(MOST as usize));
+    let mut wire = Wire::connect(address(&server));
+    let long = "k".repeat(10_000);
+    let take = |lock: usize| {
+        let (key, token) = (format!("lock:{long}:{lock}"), token(&lock.to_string()));
+        request(&["SET", &key, &token, "NX", "PX", "600000"].map(str::to_owned))
+    };
+    wire.send(&(0..LOCKS).flat_map(take).collect::<Vec<u8>>());
+    (0..LOCKS).for_each(|_| assert_eq!(wire.expect(), Frame::status("OK")));
+    let info = info(&mut wire);
+    assert!(info["forgotten"].integer() > 0 && info["bytes-together"].integer() <= MOST, "{info:?}");
+}
+
+fn info(wire: &mut Wire) -> BTreeMap<String, Frame> {
+    let reply = wire.ask("REDOUBLE AUDIT INFO");
+    reply.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
 }
 
 #[test]
