@@ -132,6 +132,23 @@ const ATTACKS: &[Attack] = &[
     attack("EVAL of a loop of 20,000, 1,000 in one pipeline", nothing, || {
         vec![words(&["EVAL", "for i = 1, 20000 do end return 1", "0"]); 1_000]
     }),
+    attack("EVAL of 5,000 SWAPDBs", nothing, || {
+        vec![words(&["EVAL", "for i = 1, 5000 do redis.call('SWAPDB', 0, 1) end", "0"])]
+    }),
+    attack("EVAL of 5,000 SWAPDBs, 100,000 keys", tenth_of_million_keys, || {
+        vec![words(&["EVAL", "for i = 1, 5000 do redis.call('SWAPDB', 0, 1) end", "0"])]
+    }),
+    attack("EVAL of 20,000 FLUSHALLs", nothing, || {
+        vec![words(&["EVAL", "for i = 1, 20000 do redis.call('FLUSHALL') end", "0"])]
+    }),
+    attack("SORT ALPHA of 20,000 that begin with the same 2,000 bytes", long_elements, || {
+        vec![words(&["SORT", "list", "ALPHA", "LIMIT", "0", "5"])]
+    }),
+    attack("SORT of 10,000 GET a pattern of 20,000 bytes", nothing, || {
+        let pattern = format!("{}*", "x".repeat(20_000));
+        let elements = numbered(&["RPUSH", "list"], "", 10_000, &[]);
+        vec![elements, words(&["SORT", "list", "BY", "nosort", "GET", &pattern])]
+    }),
 ];
 
 const fn attack(title: &'static str, before: fn() -> Vec<Words>, requests: fn() -> Vec<Words>) -> Attack {
@@ -152,6 +169,10 @@ fn nothing() -> Vec<Words> {
     Vec::new()
 }
 
+fn tenth_of_million_keys() -> Vec<Words> {
+    million_keys().into_iter().take(MILLION / 10 / AT_ONCE).collect()
+}
+
 fn million_keys() -> Vec<Words> {
     let step = |from: usize| {
         let pairs = (from..from + AT_ONCE).flat_map(|number| [format!("key:{number}").into_bytes(), b"v".to_vec()]);
@@ -162,6 +183,11 @@ fn million_keys() -> Vec<Words> {
 
 fn thousand_elements() -> Vec<Words> {
     vec![numbered(&["RPUSH", "list"], "element", 1_000, &[])]
+}
+
+fn long_elements() -> Vec<Words> {
+    let prefix = "a".repeat(2_000);
+    (0..20).map(|step| numbered(&["RPUSH", "list"], &format!("{prefix}{step}-"), 1_000, &[])).collect()
 }
 
 fn thousand_members() -> Vec<Words> {

@@ -277,8 +277,14 @@ fn sorted(
     if failed {
         return Err(NO_NUMBERS);
     }
-    // Without STORE, Redis compares C strings, which end at a NUL.
-    let text: fn(&[u8]) -> &[u8] = if options.store.is_some() { |text| text } else { until_nul };
+    // Without STORE, Redis compares C strings, which end at a NUL. Where there is none, it is not looked for in each comparison.
+    let has_nul = |(key, element): &(SortKey, Vec<u8>)| match key {
+        SortKey::Text(text) => memchr::memchr(0, text).is_some(),
+        SortKey::Element => memchr::memchr(0, element).is_some(),
+        SortKey::Number(_) | SortKey::Missing => false,
+    };
+    let are_c_strings = options.store.is_none() && weighed.iter().any(has_nul);
+    let text: fn(&[u8]) -> &[u8] = if are_c_strings { until_nul } else { |text| text };
     let order = |(one, element): &(SortKey, Vec<u8>), (other, other_element): &(SortKey, Vec<u8>)| match (one, other) {
         (SortKey::Number(one), SortKey::Number(other)) => {
             one.partial_cmp(other).unwrap_or(Ordering::Equal).then_with(|| element.cmp(other_element))

@@ -174,7 +174,10 @@ impl Future for LookoutTask {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let goes_on = LOOKOUT.with_borrow_mut(|lookout| {
-            lookout.task.get_or_insert_with(|| cx.waker().clone());
+            // Another event loop may have run on this thread before.
+            if !lookout.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+                lookout.task = Some(cx.waker().clone());
+            }
             lookout.goes_on()
         });
         if goes_on {
