@@ -493,3 +493,22 @@ fn looks_at_places(name: &str, reply: &[u8]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_thousands_of_keys_that_came_to_nothing_none_is_followed_any_more() {
+        let mut presumed = PresumedLocks::default();
+        let mut begin = |number: u64| {
+            let id = LockId { server: 1, db: 0, key: number.to_string().as_bytes().into() };
+            presumed.begin(id, number);
+            (presumed.locks.len(), presumed.may_be_about_places("INCR"))
+        };
+        let last = MAX_KEYS as u64 + MAX_FRUITLESS - 1;
+        assert!((0..last).all(|number| begin(number).1));
+        assert_eq!(begin(last), (0, false));
+        assert!(presumed.met.is_empty());
+    }
+}
