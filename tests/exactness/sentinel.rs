@@ -119,8 +119,13 @@ fn on_both(test: impl Fn(&mut Set) -> Vec<String>) {
         assert_eq!(reply, Frame::status("OK"));
     }
     let (expected, got) = (test(&mut real_set), test(&mut own_set));
+    // Of the master at a port where nobody listens, both say for a moment that they are connected.
+    let settled = |answer: &str| match answer.contains("$name $other") {
+        true => answer.replace(",disconnected", ""),
+        false => answer.to_owned(),
+    };
     for (expected, got) in expected.iter().zip(&got) {
-        assert_eq!(got, expected);
+        assert_eq!(settled(got), settled(expected));
     }
     assert_eq!(got.len(), expected.len());
 }

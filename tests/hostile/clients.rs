@@ -204,6 +204,9 @@ fn a_client_that_never_reads_is_closed_at_its_output_limit() {
     // The requests exceed the limit and the socket buffers, so the server closes the connection.
     let asked = (0..1000).take_while(|_| hog.write_all(&request(&["GET", "large"])).is_ok()).count();
     assert_eq!(good.ask("PING"), pong());
+    // Whoever reads as fast as the server writes is not closed.
+    let port = hog.local_addr().expect("an address").port();
+    wait_until("the client is closed", || !good.ask("CLIENT LIST").text().contains(&format!(":{port} ")));
     let mut taken = 0;
     let mut chunk = vec![0; MB];
     hog.set_read_timeout(Some(crate::support::wire::PATIENCE)).expect("a time-out");
