@@ -103,6 +103,12 @@ pub(super) fn end() {
     }
 }
 
+/// Schedules another poll after all other sockets were polled. A task that merely wakes itself delays that by dozens of
+/// rounds.
+pub(super) fn yield_to_others(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+}
+
 /// Whether looking out pays.
 struct Patience {
     /// How many looks may fail.
@@ -183,8 +189,7 @@ impl Future for LookoutTask {
         if goes_on {
             // Whoever else wants this processor has it: the client, perhaps.
             std::thread::yield_now();
-            // The event loop asks the system for events before it polls this task again.
-            let _ = pin!(tokio::task::yield_now()).poll(cx);
+            yield_to_others(cx);
         }
         Poll::Pending
     }

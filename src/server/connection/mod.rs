@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -27,7 +27,7 @@ use tokio::io::ReadBuf;
 use super::node::Node;
 use super::stream::Stream;
 use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
-use super::turn;
+use super::turn::{self, yield_to_others};
 use crate::base::background::free_beside;
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
@@ -304,12 +304,6 @@ impl Connection {
     fn is_running_script(&self) -> bool {
         matches!(self.session.in_flight.wait.as_deref(), Some(Wait::Script))
     }
-}
-
-/// Schedules another poll after all other sockets were polled. A task that merely wakes itself delays that by dozens of
-/// rounds.
-fn yield_to_others(cx: &mut Context<'_>) {
-    let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
 impl Future for Connection {
