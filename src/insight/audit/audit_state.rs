@@ -14,11 +14,12 @@ use super::deadlines::Deadlines;
 use super::effect::{Claim, Effect, KeyEffect, LockShape, Precondition};
 use super::finding::JournalRef;
 use super::finding_collector::FindingCollector;
+use super::guesses::Guesses;
 use super::id_pages::IdPages;
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, LockKey, PastHold, Waiter};
-use super::lock_reason::LockReason;
+use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::{LockTable, drop_repeated};
 use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
@@ -72,6 +73,8 @@ pub struct AuditState {
     pub looks: Vec<(ClientIdentity, Arc<JournalRef>)>,
     /// Keys that are free and not known for locks, although a client has given them back after its work.
     pub shelved: ShelvedLocks,
+    /// What came of keys that clients found free and then set.
+    pub guesses: Guesses,
     /// Whether the present line may be out of date: a replica has answered it.
     pub is_stale: bool,
     /// `None` unless a report is to be drawn.
@@ -103,6 +106,7 @@ impl AuditState {
             is_loose: false,
             looks: Vec::new(),
             shelved: ShelvedLocks::default(),
+            guesses: Guesses::default(),
             is_stale: false,
             timeline: None,
             last_lines: Vec::new(),
@@ -135,6 +139,7 @@ impl AuditState {
         self.clients.forget(server);
         self.processes.forget_server(server);
         (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
+        self.guesses = Guesses::default();
     }
 
     /// Forgets a server and its findings.
@@ -242,6 +247,20 @@ impl AuditState {
     /// Whether a client is met, and its process, if that is known.
     pub fn is_met(&self, client: &ClientIdentity) -> bool {
         client.process.is_none() || self.processes.of_client((client.server, client.id)).is_some()
+    }
+
+    /// Whether a client holds no lock, has lost none, and does not work for a connection of its program that does.
+    pub fn is_idle(&self, client: &ClientState) -> bool {
+        let is_at_work = |client: &(u16, u64)| self.clients.get(client).is_some_and(ClientState::is_at_work);
+        !client.is_at_work() && !client.companions().iter().any(is_at_work)
+    }
+
+    /// Whether a client watches a key, or has seen one that may turn out to be a lock.
+    pub fn is_looking(&self, client: &ClientState) -> bool {
+        let may_become = |id: &Arc<LockId>| {
+            self.locks.reasons(id.server, id.db, &id.key).is_some_and(|reasons| !reasons.are_enough())
+        };
+        !client.watched.is_empty() || client.found_taken().is_some_and(may_become)
     }
 
     /// Whether journals of several servers are read.
@@ -536,7 +555,7 @@ impl AuditState {
             tracked = self.locks.find(line.server, effect.db, effect.key);
         }
         let Some(lock) = tracked else { return };
-        let (id, number, deadline) = (Arc::clone(&lock.id), lock.number, lock.deadline);
+        let id = Arc::clone(&lock.id);
         let (is_known, is_unlike) =
             (lock.is_known(), effect.is_unlike_locks() || self.is_rewritten(line, lock, effect));
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
@@ -551,11 +570,7 @@ impl AuditState {
             if is_known {
                 Arc::make_mut(&mut self.learned).forget(effect.key);
             }
-            self.locks.remove(&id);
-            if let Some(deadline) = deadline {
-                self.forget_deadline(line.server, deadline, number);
-            }
-            return;
+            return self.drop_key(&id);
         }
         let is_said = is_matched(&self.scope.locks, effect.key);
         let reply = (line.outcome != Outcome::Answered, line.replied_at);
@@ -564,6 +579,7 @@ impl AuditState {
             Effect::Set { .. } => std::mem::take(&mut self.looks),
             _ => Vec::new(),
         };
+        let is_looked_for = !looks.is_empty();
         for (client, source) in looks {
             let read = LockRead { id: Arc::clone(&id), value: None, source, times_taken: 0 };
             let state = self.clients.meet(&client);
@@ -588,9 +604,44 @@ impl AuditState {
         if is_free {
             self.forget_free(&id);
         }
+        if is_looked_for {
+            self.note_guess(&id);
+        }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;
             self.doubted.insert(LockId { server: *server, db: *db, key: key.clone() });
+        }
+    }
+
+    /// A key that is followed turns out to be no lock.
+    fn drop_key(&mut self, id: &LockId) {
+        let Some(lock) = self.locks.find(id.server, id.db, &id.key) else { return };
+        let (number, deadline) = (lock.number, lock.deadline);
+        let holders: Vec<(u16, u64)> = lock.holds.iter().map(|hold| (hold.client.server, hold.client.id)).collect();
+        self.locks.remove(id);
+        if let Some(deadline) = deadline {
+            self.forget_deadline(id.server, deadline, number);
+        }
+        for holder in holders {
+            if let Some(state) = self.clients.get_mut(&holder) {
+                state.note_release(id);
+            }
+        }
+    }
+
+    /// A client has found a key free and set it. When so many like it came to nothing, they are followed no more.
+    fn note_guess(&mut self, id: &Arc<LockId>) {
+        let reasons = |state: &Self, id: &LockId| state.locks.reasons(id.server, id.db, &id.key);
+        if !reasons(self, id).is_some_and(LockReasons::are_a_guess) {
+            return;
+        }
+        let Some(keys) = self.guesses.note(id) else { return };
+        let are_locks = keys.iter().any(|id| reasons(self, id).is_some_and(LockReasons::are_enough));
+        self.guesses.decide(id, are_locks);
+        for id in keys {
+            if !are_locks && reasons(self, &id).is_some_and(LockReasons::are_a_guess) {
+                self.drop_key(&id);
+            }
         }
     }
 
@@ -633,7 +684,9 @@ impl AuditState {
                 true
             }
             Effect::Set { value, .. } if effect.precondition == Precondition::Compared(Some(value)) => true,
-            Effect::Set { .. } if !self.looks.is_empty() && effect.precondition == Precondition::None => true,
+            Effect::Set { .. } if !self.looks.is_empty() && effect.precondition == Precondition::None => {
+                !self.guesses.is_data(effect.db, effect.key) || is_matched(&self.scope.locks, effect.key)
+            }
             Effect::Set { .. } | Effect::Arrive { claim: Claim::Sets, .. } | Effect::Read { .. } => {
                 is_matched(&self.scope.locks, effect.key)
             }

@@ -136,7 +136,10 @@ impl Auditor {
         /// A client with what it has read, and a finding with its evidence.
         const CLIENT: usize = 1024;
         const FINDING: usize = 2048;
-        self.state.locks.memory() + self.state.clients.len() * CLIENT + self.findings().len() * FINDING
+        self.state.locks.memory()
+            + self.state.guesses.memory()
+            + self.state.clients.len() * CLIENT
+            + self.findings().len() * FINDING
     }
 
     /// How many keys are tracked that are locks or may be.
@@ -255,46 +258,6 @@ impl Auditor {
     }
 
     // ---- lines
-
-    /// Processes a line by its header alone if that shows that it has nothing to do with locks, as nearly all lines of
-    /// nearly all programs. Returns whether it did.
-    #[inline]
-    pub fn skip_unrelated(&mut self, server: u16, header: &RecordHeader<'_>) -> bool {
-        if header.is_event
-            || header.order != EffectOrder::Total
-            || !self.waiting.is_empty()
-            || self.last_client.is((server, header.client))
-            || self.state.clients.contains_key(&(server, header.client))
-        {
-            return false;
-        }
-        if let Some(row) = self.commands.find(header.first) {
-            let is_about_key = match (row.kind, row.lock_effect) {
-                (CommandKind::Transaction(_) | CommandKind::Script(_), _) => return false,
-                (_, LockEffect::None) => false,
-                (_, LockEffect::SetByOptions) if header.words == 3 => true,
-                (_, LockEffect::Get | LockEffect::GetRange | LockEffect::OtherWrite) if header.words <= 4 => true,
-                (_, LockEffect::Exists | LockEffect::Delete) if header.words == 2 => true,
-                _ => return false,
-            };
-            if self.state.scope.is_declared(header.second) || self.presumed.concerns(server, header, row) {
-                return false;
-            }
-            if self.claims.concerns(server, header, row) || self.declared.awaits(server, header.client) {
-                return false;
-            }
-            let (db, key) = (header.db, header.second);
-            let is_met = || self.state.carried.are_about(server, db, key);
-            if is_about_key && (self.state.locks.contains(server, db, key) || is_met())
-                || !self.data.note_header(server, header, row)
-            {
-                return false;
-            }
-        }
-        self.lines += 1;
-        self.state.advance_time(server, header.seq, (header.at, header.real), header.real);
-        true
-    }
 
     /// Looks at the locks of lines that come next, so that their memory is fetched together.
     pub fn fetch_ahead<'h>(&self, server: u16, headers: impl Iterator<Item = RecordHeader<'h>>) {

@@ -140,8 +140,9 @@ pub struct ClientState {
     had: VecDeque<Arc<LockId>>,
     /// How many of these the client neither holds nor waits for any more.
     out_of_date: usize,
-    /// The keys that the client accessed while it held any lock.
+    /// The keys that the client accessed while it held any lock, and their hashes, which are looked through.
     accessed: VecDeque<KeyAccess>,
+    accessed_hashes: VecDeque<u64>,
     /// Other connections of its program that have to do with locks: it may do their work.
     companions: Vec<(u16, u64)>,
     /// How many keys beside locks the client has accessed.
@@ -156,19 +157,12 @@ pub struct ClientState {
 
 /// A key that a client accessed while it held a lock: the first and the last time, each by its place in the order and
 /// in microseconds on the server's clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KeyAccess {
-    server: u16,
-    db: u32,
-    key: Box<[u8]>,
     times: [(u64, i64); 2],
 }
 
 impl KeyAccess {
-    fn is_of(&self, (server, db, key): (u16, u32, &[u8])) -> bool {
-        (self.server, self.db) == (server, db) && *self.key == *key
-    }
-
     /// Whether one of the accesses lies between two places in the order, and not after a time. One on another server has the
     /// place of the command before it.
     pub fn is_within(&self, from: u64, to: u64, until: i64) -> bool {
@@ -201,6 +195,7 @@ impl ClientState {
             had: VecDeque::new(),
             out_of_date: 0,
             accessed: VecDeque::new(),
+            accessed_hashes: VecDeque::new(),
             companions: Vec::new(),
             work: 0,
             wrote_beside: 0,
@@ -288,6 +283,7 @@ impl ClientState {
         self.lost.retain(|lost| **lost != *id);
         if self.holds.is_empty() && self.lost.is_empty() {
             self.accessed.clear();
+            self.accessed_hashes.clear();
         }
     }
 
@@ -319,21 +315,29 @@ impl ClientState {
         !self.accessed.is_empty()
     }
 
-    pub fn note_access(&mut self, id: (u16, u32, &[u8]), place: u64, at: i64) {
-        if let Some(known) = self.accessed.iter_mut().find(|access| access.is_of(id)) {
-            known.times[1] = (place, at);
+    /// Notes an access to the key with this hash.
+    pub fn note_access(&mut self, key: u64, place: u64, at: i64) {
+        if let Some(known) = self.access_position(key) {
+            self.accessed[known].times[1] = (place, at);
             return;
         }
         if self.accessed.len() >= MAX_ACCESSED {
             self.accessed.pop_front();
+            self.accessed_hashes.pop_front();
         }
-        let (server, db, key) = id;
-        self.accessed.push_back(KeyAccess { server, db, key: key.into(), times: [(place, at); 2] });
+        self.accessed.push_back(KeyAccess { times: [(place, at); 2] });
+        self.accessed_hashes.push_back(key);
     }
 
-    /// The client's accesses to a key while it held any lock.
-    pub fn access_to(&self, id: (u16, u32, &[u8])) -> Option<&KeyAccess> {
-        self.accessed.iter().find(|access| access.is_of(id))
+    /// The client's accesses to the key with this hash while it held any lock.
+    pub fn access_to(&self, key: u64) -> Option<KeyAccess> {
+        self.access_position(key).map(|at| self.accessed[at])
+    }
+
+    fn access_position(&self, key: u64) -> Option<usize> {
+        let (first, second) = self.accessed_hashes.as_slices();
+        let in_second = || second.iter().position(|known| *known == key).map(|at| first.len() + at);
+        first.iter().position(|known| *known == key).or_else(in_second)
     }
 }
 

@@ -6,12 +6,13 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::client_identity::ClientIdentity;
+use super::effect::LockShape;
 use super::learned_locks::LearnedLocks;
 use super::line_form::LineForms;
-use super::lock::{Lock, LockId};
+use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::RecentEnds;
-use super::resting_lock::{RestingLock, TrackedLock};
+use super::resting_lock::{Guarded, RestingLock, TrackedLock};
 
 /// A lock, shared with the copies of the auditor.
 #[derive(Clone)]
@@ -39,7 +40,7 @@ struct Woken {
 }
 
 /// With the two counters of its [`Arc`] and the allocator's word, 160 bytes.
-const _: () = assert!(size_of::<Resting>() <= 128);
+const _: () = assert!(size_of::<Resting>() <= 136);
 const _: () = assert!(size_of::<LockId>() <= 40);
 
 impl Resting {
@@ -147,11 +148,55 @@ impl KeptLock {
         }
     }
 
-    /// How many refusals and releases are postponed.
+    /// How many refusals and releases are postponed, and how many lists there are of what the holder did.
     pub fn postponed(&self) -> usize {
         match self {
             Self::Awake(_) => 0,
-            Self::Resting(resting) => resting.lock.refusals().len() + usize::from(resting.lock.is_free()),
+            Self::Resting(resting) => {
+                let beside = [resting.lock.is_free(), resting.lock.has_work()].map(usize::from);
+                resting.lock.refusals().len() + beside.iter().sum::<usize>()
+            }
+        }
+    }
+
+    /// Whether a client has the lock for certain: the server agrees, and no hold is over at this time on the server's clock and in reality.
+    pub fn is_certain(&self, client: &ClientIdentity, (at, real): (i64, i64), recent: &RecentEnds) -> bool {
+        match self {
+            Self::Awake(tracked) => {
+                let TrackedLock { lock, .. } = &**tracked;
+                lock.hold_of(client).is_some_and(|hold| hold.status == HoldStatus::Held)
+                    && !lock.holds.iter().any(|hold| hold.is_over(at, real))
+            }
+            Self::Resting(resting) => resting.lock.is_certain(client, at, recent),
+        }
+    }
+
+    /// Whether a holder has used the key with this hash.
+    pub fn is_used_for(&self, key: u64) -> bool {
+        match self {
+            Self::Awake(tracked) => tracked.lock.is_used_for(key),
+            Self::Resting(resting) => resting.lock.is_used_for(key),
+        }
+    }
+
+    /// Lets what a client writes be noted at the hold that it has, or had last, of a key that is a value.
+    pub fn with_guarded<T>(&mut self, client: &ClientIdentity, note: impl FnOnce(Guarded<'_>) -> T) -> Option<T> {
+        match self {
+            Self::Awake(tracked) => {
+                let lock = &tracked.lock;
+                let is_meant = lock.shape == LockShape::Value
+                    && (lock.hold_of(client).is_some() || lock.past_hold_of(client).is_some());
+                let lock = is_meant.then(|| &mut Arc::make_mut(tracked).lock)?;
+                let mut noted = lock.guarded.take();
+                let hold = lock.hold_of(client).or(lock.past_hold_of(client).map(|past| &past.hold))?;
+                let told = note(Guarded { noted: &mut noted, token: &hold.token, from: hold.acquired.place });
+                lock.guarded = noted;
+                Some(told)
+            }
+            Self::Resting(resting) => {
+                let is_meant = resting.lock.was_taken_by(client);
+                is_meant.then(|| note(Arc::make_mut(resting).lock_mut().guarded()))
+            }
         }
     }
 

@@ -517,7 +517,7 @@ impl Lookahead {
 /// Shows a record to an auditor; the header alone if that is enough.
 fn process(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
     let is_done = |header: &RecordHeader<'_>| {
-        auditor.skip_unrelated(server, header) || auditor.process_header(server, unread, header)
+        auditor.skip_unrelated(server, unread, header) || auditor.process_header(server, unread, header)
     };
     if unread.header().as_ref().is_some_and(is_done) {
         return;

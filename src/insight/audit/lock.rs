@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::client_identity::ClientIdentity;
 use super::effect::LockShape;
 use super::finding::{Finding, JournalRef};
-use super::guarded_work::{GuardedWork, hash_on};
+use super::guarded_work::GuardedWork;
 use super::lock_reason::{LockReason, LockReasons};
 use super::timestamp::Timestamp;
 
@@ -269,6 +269,13 @@ pub fn push_exact<T>(list: &mut Vec<T>, element: T) {
     list.push(element);
 }
 
+/// Adds the hash of a key to those that the holders of a lock have used.
+pub fn note_used(used_keys: &mut Vec<u64>, key: u64) {
+    if used_keys.len() < MAX_USED_KEYS && !used_keys.contains(&key) {
+        push_exact(used_keys, key);
+    }
+}
+
 impl Lock {
     pub fn new(id: Arc<LockId>, number: u64) -> Self {
         Self {
@@ -294,17 +301,14 @@ impl Lock {
         }
     }
 
-    /// A holder uses a key of a server.
-    pub fn note_used(&mut self, (server, db, key): (u16, u32, &[u8])) {
-        let hash = hash_on(server, db, key);
-        if self.used_keys.len() < MAX_USED_KEYS && !self.used_keys.contains(&hash) {
-            push_exact(&mut self.used_keys, hash);
-        }
+    /// A holder uses the key with this hash.
+    pub fn note_used(&mut self, key: u64) {
+        note_used(&mut self.used_keys, key);
     }
 
-    /// Whether a holder has used a key.
-    pub fn is_used_for(&self, (server, db, key): (u16, u32, &[u8])) -> bool {
-        !self.used_keys.is_empty() && self.used_keys.contains(&hash_on(server, db, key))
+    /// Whether a holder has used the key with this hash.
+    pub fn is_used_for(&self, key: u64) -> bool {
+        self.used_keys.contains(&key)
     }
 
     /// Whether the reasons are enough to take the key for a lock.

@@ -17,7 +17,7 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Refusal, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{Guarded, Refusal, RestingLock, Taking, TrackedLock};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -352,7 +352,10 @@ impl LockTable {
         let mut forms = std::mem::take(&mut self.forms);
         let is_put_to_rest = self.entry_at(place).is_some_and(|kept| kept.rest(&mut forms));
         self.forms = forms;
-        self.resting += usize::from(is_put_to_rest);
+        if is_put_to_rest {
+            self.resting += 1;
+            self.postponed += self.kept_at(place).map_or(0, KeptLock::postponed);
+        }
     }
 
     /// Notes a refusal at a lock at rest, and the reasons with it. Returns the findings that count from now on.
@@ -370,6 +373,51 @@ impl LockTable {
         let findings = note(lock);
         self.postponed += 1;
         findings
+    }
+
+    // ---- what holders do beside their locks
+
+    /// Whether a client has the lock at a place for certain at this time on the server's clock and in reality.
+    pub fn is_certain(&self, place: Place, client: &ClientIdentity, (at, real): (i64, i64)) -> bool {
+        self.kept_at(place).is_some_and(|kept| kept.is_certain(client, (at, real), &self.ends))
+    }
+
+    /// Whether a holder has used the key with this hash.
+    pub fn is_used_for(&self, id: &LockId, key: u64) -> bool {
+        self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.is_used_for(key))
+    }
+
+    /// A holder uses the key with this hash.
+    pub fn note_used(&mut self, place: Place, key: u64) {
+        if self.kept_at(place).is_some_and(|kept| !kept.is_used_for(key)) {
+            self.work_beside(place, |kept| match kept {
+                KeptLock::Awake(tracked) => Arc::make_mut(tracked).lock.note_used(key),
+                KeptLock::Resting(resting) => Arc::make_mut(resting).lock_mut().note_used(key),
+            });
+        }
+    }
+
+    /// Lets a client's hold of a key be noted that may be a lock, and is none so far; `None` if it is one, or there is no such hold.
+    pub fn with_guarded<T>(
+        &mut self,
+        place: Place,
+        client: &ClientIdentity,
+        note: impl FnOnce(Guarded<'_>) -> T,
+    ) -> Option<T> {
+        let (_, reasons) = self.known_at(place)?;
+        if reasons.are_enough() {
+            return None;
+        }
+        self.work_beside(place, |kept| kept.with_guarded(client, note))?
+    }
+
+    fn work_beside<T>(&mut self, place: Place, note: impl FnOnce(&mut KeptLock) -> T) -> Option<T> {
+        let before = self.kept_at(place)?.postponed();
+        let kept = self.entry_at(place)?;
+        let noted = note(kept);
+        let after = kept.postponed();
+        self.postponed = self.postponed + after - before;
+        Some(noted)
     }
 
     /// The last ends of connections, which concern locks at rest.

@@ -27,8 +27,8 @@ use super::reply_value::{ReplyValue, reply_elements};
 use super::scope::Scope;
 use crate::base::glob;
 use crate::base::process::Process;
-use crate::powers::{EffectOrder, Outcome, RecordHeader, short_line};
-use crate::spec::{CommandKind, CommandSpec, Flag, Group, LockEffect, Table, TransactionCommand};
+use crate::powers::{EffectOrder, Outcome, short_line};
+use crate::spec::{CommandKind, CommandSpec, Flag, Group, Table, TransactionCommand};
 
 /// How many connections are known by their names.
 const MAX_PARTIES: usize = 8192;
@@ -40,16 +40,16 @@ const MAX_AWAITED: usize = 64;
 /// How many values a client may read without a write, until it is taken for one that only reads.
 pub const MAX_IDLE_READS: u16 = 1000;
 /// How many counters of such reads there are: clients share them.
-const COUNTERS: usize = 256;
+pub const COUNTERS: usize = 256;
 
 /// Which keys were read and written by whom, and what waits to be told.
 #[derive(Clone)]
 pub struct LostUpdates {
     pub versions: KeyVersions,
     /// How many values clients have read since they last wrote.
-    idle_reads: [u16; COUNTERS],
+    pub idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
-    parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
+    pub parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
     awaited: Vec<Awaited>,
     /// How many keys were locks when `awaited` was looked at last.
     known_locks: u64,
@@ -71,18 +71,18 @@ struct Awaited {
 }
 
 /// A command of which a line tells, alone, in EXEC or in a script.
-struct Step<'a> {
-    row: &'static CommandSpec,
-    db: u32,
-    words: &'a [&'a [u8]],
+pub struct Step<'a> {
+    pub row: &'static CommandSpec,
+    pub db: u32,
+    pub words: &'a [&'a [u8]],
     /// Empty if it is unknown.
-    reply: &'a [u8],
-    within: Within,
+    pub reply: &'a [u8],
+    pub within: Within,
 }
 
 /// What a command ran inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Within {
+pub enum Within {
     Nothing,
     Transaction,
     /// A script that only writes.
@@ -120,85 +120,11 @@ impl LostUpdates {
         self.awaited.clear();
     }
 
-    // ---- from headers
-
-    /// Takes in a command by its header. Returns whether that was enough.
-    #[inline]
-    pub fn note_header(&mut self, server: u16, header: &RecordHeader<'_>, row: &'static CommandSpec) -> bool {
-        if row.names_client {
-            if self.parties.contains_key(&(server, header.client)) {
-                Arc::make_mut(&mut self.parties).remove(&(server, header.client));
-            }
-            return true;
-        }
-        if !uses_data(row) || header.outcome == Outcome::Queued {
-            return true;
-        }
-        if header.is_cut || header.outcome != Outcome::Answered {
-            return false;
-        }
-        if header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!')) {
-            return !header.reply.is_empty();
-        }
-        // A client is met with its first command about data, whoever reads the journal.
-        if !self.parties.contains_key(&(server, header.client)) {
-            return false;
-        }
-        if !self.is_worth_noting(header.client, row) {
-            return true;
-        }
-        let is_write = row.has_flag(Flag::Write);
-        if is_write && self.versions.is_empty() {
-            return true;
-        }
-        let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
-        let step = Step { row, db: header.db, words: &words, reply: header.reply, within: Within::Nothing };
-        if !matches!(row.lock_effect, LockEffect::Get | LockEffect::SetByOptions) && row.keys.len() != 1 {
-            return false;
-        }
-        let moment = Moment {
-            server,
-            client: header.client,
-            seq: header.seq,
-            place: header.seq,
-            at: header.at,
-            real: header.real,
-            earliest: header.real,
-            is_placed: true,
-        };
-        let keys = || words.get(1).copied().into_iter().collect();
-        if is_write {
-            let (mut is_read, mut is_suspect) = (false, false);
-            tell_uses(row, &words, header.reply, keys, &mut |used| {
-                let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-                if self.versions.is_read(id) {
-                    is_read = true;
-                    let may_take = row.lock_effect == LockEffect::SetByOptions && self.versions.is_found_absent(id);
-                    is_suspect |= may_take || self.may_overwrite(id, &used, &moment);
-                }
-            });
-            if !is_read || is_suspect {
-                return !is_suspect;
-            }
-        }
-        tell_uses(row, &words, header.reply, keys, &mut |used| {
-            let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-            self.note_use(id, &used, &moment, &step);
-        });
-        true
-    }
-
-    /// Whether a command can be a part of a read and a write: those of clients that only read are none.
-    #[inline]
-    fn is_worth_noting(&mut self, client: u64, row: &CommandSpec) -> bool {
-        let idle = &mut self.idle_reads[usize::try_from(client % COUNTERS as u64).unwrap_or(0)];
-        *idle = if row.has_flag(Flag::Write) { 0 } else { idle.saturating_add(1) };
-        *idle <= MAX_IDLE_READS
-    }
+    // ---- from lines
 
     /// Whether a use is worth a closer look: the client has read what another one has written since.
     #[inline]
-    fn may_overwrite(&self, id: PartId, used: &DataUse<'_>, moment: &Moment) -> bool {
+    pub fn may_overwrite(&self, id: PartId, used: &DataUse<'_>, moment: &Moment) -> bool {
         let is_write = matches!(used.access, DataAccess::Write { .. } | DataAccess::Add(_));
         if !is_write {
             return false;
@@ -217,8 +143,6 @@ impl LostUpdates {
     fn writes_by_others(&self, id: PartId, moment: &Moment) -> bool {
         self.versions.writes_of(id).any(|write| write.moment.client != moment.client)
     }
-
-    // ---- from lines
 
     /// Takes in a line before it is applied to the locks.
     pub fn note_line(
@@ -393,7 +317,7 @@ impl LostUpdates {
     }
 
     /// Keeps what a command did.
-    fn note_use(&mut self, id: PartId, used: &DataUse<'_>, moment: &Moment, step: &Step<'_>) {
+    pub fn note_use(&mut self, id: PartId, used: &DataUse<'_>, moment: &Moment, step: &Step<'_>) {
         let client = moment.client;
         let is_read = matches!(used.access, DataAccess::Read(_));
         if !is_read && !self.versions.is_read(id) {

@@ -24,7 +24,7 @@ use super::reply_value::ReplyValue;
 use super::rules::is_unique_token;
 use crate::powers::{EventKind, Outcome, RecordHeader};
 use crate::protocol::{OwnedWords, parse_integer};
-use crate::spec::{CommandKind, CommandSpec, LockEffect, Table, TransactionCommand};
+use crate::spec::{CommandKind, CommandSpec, Table, TransactionCommand};
 
 /// How many keys are followed, and how many times one is used before it is taken for none.
 const MAX_KEYS: usize = 256;
@@ -115,11 +115,17 @@ impl PresumedLocks {
         if !self.locks.is_empty() && self.locks.contains_key(&hash_on(server, header.db, header.second)) {
             return true;
         }
-        if row.lock_effect != LockEffect::OtherWrite || !self.may_be_about_places(row.name) || header.words > 4 {
+        if !self.may_be_about_places(row.name) {
             return false;
         }
         let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
-        !self.dismissed.contains(&hash_on(server, header.db, header.second)) && takes(row.name, &words, header.reply)
+        !self.dismissed.contains(&hash_on(server, header.db, header.second))
+            && (takes(row.name, &words, header.reply) || looks_at_places(row.name, header.reply))
+    }
+
+    /// Whether a key is followed.
+    pub fn knows(&self, server: u16, db: u32, key: &[u8]) -> bool {
+        !self.locks.is_empty() && self.locks.contains_key(&hash_on(server, db, key))
     }
 
     /// Whether nothing is known of any key, nor of this client.

@@ -18,8 +18,9 @@ use super::deadlines::Deadlines;
 use super::effect::{Effect, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
+use super::guarded_work::GuardedWork;
 use super::line_form::{LineForms, NotedCommand};
-use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold};
+use super::lock::{Acquisition, Hold, HoldStatus, Lock, LockId, PastHold, note_used};
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
@@ -33,6 +34,21 @@ pub struct TrackedLock {
     pub lock: Lock,
     pub links: ProgramLinks,
     pub rules: RuleState,
+}
+
+/// What a client writes while it holds a key that may be a lock.
+pub struct Guarded<'a> {
+    pub noted: &'a mut Option<Box<GuardedWork>>,
+    /// The token of its hold, and the place in the order at which that began.
+    pub token: &'a [u8],
+    pub from: u64,
+}
+
+impl HoldersWork {
+    fn of(used_keys: &[u64], guarded: Option<&Box<GuardedWork>>) -> Option<Box<Self>> {
+        let is_any = !used_keys.is_empty() || guarded.is_some();
+        is_any.then(|| Box::new(Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned() }))
+    }
 }
 
 impl TrackedLock {
@@ -69,6 +85,7 @@ pub struct RestingLock {
     /// The refusals since, in their order.
     refusals: ThinVec<Refusal>,
     since: Option<Box<Since>>,
+    work: Option<Box<HoldersWork>>,
     /// The reasons with those that the refusals or the release have shown.
     reasons: LockReasons,
 }
@@ -82,6 +99,15 @@ pub struct Taking<'a> {
     /// The reason that the command shows, if it does.
     pub shown: [Option<LockReason>; 2],
     pub rules: RestingRules,
+}
+
+/// What its holder has done beside it.
+#[derive(Clone, Default)]
+struct HoldersWork {
+    /// The hashes of the keys that it has used.
+    used_keys: Vec<u64>,
+    /// What it wrote, until the key is known for a lock.
+    guarded: Option<Box<GuardedWork>>,
 }
 
 /// What has happened since beside the refusals.
@@ -193,13 +219,13 @@ impl RestingLock {
             pending: _,
             times_taken: 1,
             used_keys,
-            guarded: None,
+            guarded,
         } = lock
         else {
             return None;
         };
         let [hold] = &holds[..] else { return None };
-        let is_plain = past_holds.is_empty() && waiters.is_empty() && used_keys.is_empty();
+        let is_plain = past_holds.is_empty() && waiters.is_empty();
         if !is_plain || !links.is_initial() {
             return None;
         }
@@ -260,6 +286,7 @@ impl RestingLock {
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
             since: None,
+            work: HoldersWork::of(used_keys, guarded.as_ref()),
             reasons: *reasons,
         })
     }
@@ -279,6 +306,7 @@ impl RestingLock {
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
             since: None,
+            work: None,
             reasons,
         }
     }
@@ -316,6 +344,9 @@ impl RestingLock {
         lock.times_taken = 1;
         lock.holds = vec![hold];
         lock.pending = self.pending.to_vec();
+        if let Some(work) = self.work.as_deref() {
+            (lock.used_keys, lock.guarded) = (work.used_keys.clone(), work.guarded.clone());
+        }
         if self.rules.has_guess {
             FindingCollector::hold_back(&mut lock.pending, self.guess());
         }
@@ -380,6 +411,8 @@ impl RestingLock {
     pub fn note_release(&mut self, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
         self.since = Some(Box::new(Since::GivenBack(release)));
         self.reasons = reasons;
+        // What it guards is of no interest any more.
+        self.work = self.work.take().and_then(|work| HoldersWork::of(&work.used_keys, None));
         self.rules.has_guess = false;
         std::mem::take(&mut self.pending)
     }
@@ -512,6 +545,33 @@ impl RestingLock {
 
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
+    }
+
+    /// Whether a client has it for certain, as the server does, and its time is not over.
+    pub fn is_certain(&self, client: &ClientIdentity, at: i64, recent: &RecentEnds) -> bool {
+        let is_over = self.deadline().is_some_and(|deadline| at.div_euclid(1000) > deadline);
+        self.was_taken_by(client) && !is_over && !self.is_free() && !self.is_left(recent)
+    }
+
+    /// Whether something is known of what its holder did beside it.
+    pub fn has_work(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Whether its holder has used the key with this hash.
+    pub fn is_used_for(&self, key: u64) -> bool {
+        self.work.as_deref().is_some_and(|work| work.used_keys.contains(&key))
+    }
+
+    /// Its holder uses the key with this hash.
+    pub fn note_used(&mut self, key: u64) {
+        note_used(&mut self.work.get_or_insert_default().used_keys, key);
+    }
+
+    /// Where it is noted what its holder writes, with the token, and the place in the order at which it was taken.
+    pub fn guarded(&mut self) -> Guarded<'_> {
+        let noted = &mut self.work.get_or_insert_default().guarded;
+        Guarded { noted, token: &self.token, from: self.taken.seq }
     }
 
     /// Whether a client took it.

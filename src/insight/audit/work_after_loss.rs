@@ -7,16 +7,16 @@ use smallvec::SmallVec;
 use super::audit_state::AuditState;
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, KeyAccess};
-use super::effect::LockShape;
+use super::finding::JournalRef;
 use super::guarded_work::{hash_of, hash_on};
+use super::guesses::family_of;
 use super::journal_line::{JournalLine, NestedCommand};
-use super::key_family::key_glob;
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::missing_replies::{accessed_keys, keys_of};
 use super::replaced_masters::note_work_in_spite;
 use super::reply_value::ReplyValue;
-use super::resting_lock::TrackedLock;
+use super::resting_lock::Guarded;
 use crate::powers::EffectOrder;
 use crate::spec::{CommandKind, Table, TransactionCommand};
 
@@ -38,6 +38,44 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, kind: CommandKi
     }
     if state.has_several_servers() {
         note_parts(state, line, kind, commands);
+    }
+}
+
+/// Whether a client has all its locks for certain at this time on the server's clock and in reality, and one of them guards its work.
+/// Nothing is to be told of what it does to data then.
+pub fn has_all_for_certain(state: &AuditState, client: &ClientIdentity, now: (i64, i64)) -> bool {
+    let Some(own) = state.clients.get(&(client.server, client.id)) else { return false };
+    let is_certain = |id: &Arc<LockId>| {
+        let place = state.locks.place(id.server, id.db, &id.key);
+        place.is_some_and(|place| state.locks.is_certain(place, client, now))
+    };
+    own.lost.is_empty()
+        && !own.has_short_wait
+        && own.holds.iter().all(is_certain)
+        && own.holds.iter().any(|id| !is_guess(state, id))
+}
+
+/// Notes what a client does to a key that is no lock while it has all its locks for certain. `source` is the command that does so.
+pub fn note_certain_work(
+    state: &mut AuditState,
+    client: &ClientIdentity,
+    (db, key, writes): (u32, &[u8], bool),
+    (place, at): (u64, i64),
+    source: impl Fn(&AuditState) -> Arc<JournalRef>,
+) {
+    let (own, used) = ((client.server, client.id), hash_on(client.server, db, key));
+    if writes {
+        note_guarded(state, client, (db, key, place), source);
+    }
+    let Some(known) = state.clients.get_mut(&own) else { return };
+    if writes {
+        known.wrote_beside = place;
+    }
+    (known.work, known.worked_at) = (known.work + 1, at);
+    let is_first = known.access_to(used).is_none();
+    known.note_access(used, place, at);
+    if is_first {
+        note_used(state, own, used);
     }
 }
 
@@ -103,13 +141,8 @@ fn note_beside(state: &mut AuditState, line: &JournalLine<'_>, id: &LockId, comm
     let Some(guarded) = state.locks.get_mut(id).and_then(|tracked| tracked.lock.guarded.as_mut()) else { return };
     let new: SmallVec<[u64; 2]> = written.into_iter().filter(|key| guarded.write_beside(*key)).collect();
     for key in new {
-        state.shelved.note_beside(family_of(id), key);
+        state.shelved.note_beside(family_of(id.db, &id.key), key);
     }
-}
-
-/// The hash of the keys that differ from this one in numbers and random parts alone: what is no lock is none under another number.
-fn family_of(id: &LockId) -> u64 {
-    hash_of(id.db, &key_glob(&id.key))
 }
 
 /// When a client did something, in the order and by the clock of the server that has its locks.
@@ -164,28 +197,24 @@ fn note_accesses(
             }
             let Some(client) = state.clients.get_mut(&worker) else { return };
             (client.work, client.worked_at) = (client.work + 1, time.earliest_at);
-            let used = (line.server, db, key);
-            let access = client.access_to(used).cloned();
+            let used = hash_on(line.server, db, key);
+            let access = client.access_to(used);
             match &access {
                 _ if is_guarded => note_conditional(state, line, worker),
                 Some(access) if writes => note_write(state, line, (worker, &time), (key, access)),
-                None if writes => note_first_write(state, line, (worker, &time), used),
+                None if writes => note_first_write(state, line, (worker, &time), (used, key)),
                 _ => {}
             }
             if writes {
-                note_guarded(state, line, db, key);
+                let client = state.client_of(line);
+                note_guarded(state, &client, (db, key, line.place), |_| AuditState::source_of(line, &client));
             }
             let Some(client) = state.clients.get_mut(&worker).filter(|client| !client.holds.is_empty()) else {
                 continue;
             };
             client.note_access(used, time.place, time.at);
             if access.is_none() {
-                let holds = client.holds.clone();
-                holds.iter().for_each(|id| {
-                    if let Some(tracked) = state.locks.get_mut(id) {
-                        tracked.lock.note_used(used);
-                    }
-                });
+                note_used(state, worker, used);
             }
         }
     };
@@ -201,36 +230,49 @@ fn note_accesses(
     }
 }
 
+/// A client uses the key with this hash while it holds locks.
+fn note_used(state: &mut AuditState, worker: (u16, u64), key: u64) {
+    let Some(client) = state.clients.get(&worker) else { return };
+    for id in &client.holds {
+        if let Some(place) = state.locks.place(id.server, id.db, &id.key) {
+            state.locks.note_used(place, key);
+        }
+    }
+}
+
 /// Whether a script is given other keys than locks.
 fn is_given_data(state: &AuditState, line: &JournalLine<'_>, commands: &Table) -> bool {
     keys_of(commands, &line.words).into_iter().any(|key| !state.may_be_lock(line.server, line.db, key))
 }
 
-/// A client writes a key while it holds others, of which it may show that they are locks.
-fn note_guarded(state: &mut AuditState, line: &JournalLine<'_>, db: u32, key: &[u8]) {
-    let Some(client) = state.clients.get(&(line.server, line.client)) else { return };
-    let ids: SmallVec<[Arc<LockId>; 2]> = client.holds.iter().chain(&client.lost).cloned().collect();
+/// A client writes a key while it holds others, of which it may show that they are locks. `source` is the command that does so.
+fn note_guarded(
+    state: &mut AuditState,
+    client: &ClientIdentity,
+    (db, key, place): (u32, &[u8], u64),
+    source: impl Fn(&AuditState) -> Arc<JournalRef>,
+) {
+    let Some(own) = state.clients.get(&(client.server, client.id)) else { return };
+    let ids: SmallVec<[Arc<LockId>; 2]> = own.holds.iter().chain(&own.lost).cloned().collect();
     for id in ids {
         let is_itself = id.db == db && *id.key == *key;
-        if is_itself || state.locks.get(&id).is_none_or(|lock| lock.is_known() || lock.shape != LockShape::Value) {
-            continue;
-        }
-        let client = state.client_of(line);
-        let Some(TrackedLock { lock, .. }) = state.locks.get_mut(&id) else { continue };
-        let Some(hold) = lock.hold_of(&client).or(lock.past_hold_of(&client).map(|past| &past.hold)) else { continue };
-        let (value, from) = (hash_of(0, &hold.token), hold.acquired.place);
-        let is_new = lock.guarded.is_none();
-        let guarded = lock.guarded.get_or_insert_default();
-        if is_new && state.shelved.is_anything_beside() {
-            state.shelved.beside(family_of(&id)).for_each(|key| {
-                guarded.write_beside(key);
-            });
-        }
-        guarded.stay(&client, (0, value), from);
-        guarded.write(&client, hash_of(db, key), line.place);
-        if guarded.is_guard() {
-            let source = AuditState::source_of(line, &client);
-            state.with_lock(&id, Some(&client), source, |tracker| tracker.note_guard());
+        let Some(at) = state.locks.place(id.server, id.db, &id.key).filter(|_| !is_itself) else { continue };
+        let shelved = &state.shelved;
+        let is_guard = state.locks.with_guarded(at, client, |Guarded { noted, token, from }| {
+            let is_new = noted.is_none();
+            let guarded = noted.get_or_insert_default();
+            if is_new && shelved.is_anything_beside() {
+                shelved.beside(family_of(id.db, &id.key)).for_each(|key| {
+                    guarded.write_beside(key);
+                });
+            }
+            guarded.stay(client, (0, hash_of(0, token)), from);
+            guarded.write(client, hash_of(db, key), place);
+            guarded.is_guard()
+        });
+        if is_guard == Some(true) {
+            let source = source(state);
+            state.with_lock(&id, Some(client), source, |tracker| tracker.note_guard());
         }
     }
 }
@@ -285,6 +327,13 @@ fn lost_locks(
     ids.retain(|id| !is_guess(state, id));
     let client = ClientIdentity { seen: line.real, ..known };
     let (at, real) = (time.earliest_at, line.earliest);
+    let is_certain = |id: &Arc<LockId>| {
+        let place = state.locks.place(id.server, id.db, &id.key);
+        place.is_some_and(|place| state.locks.is_certain(place, &client, (at, real)))
+    };
+    if !ids.is_empty() && ids.iter().all(is_certain) {
+        return None;
+    }
     let is_over = |lock: &Lock| lock.holds.iter().any(|hold| hold.is_over(at, real));
     for id in &ids {
         if state.locks.get(id).is_some_and(is_over) {
@@ -322,9 +371,9 @@ fn note_first_write(
     state: &mut AuditState,
     line: &JournalLine<'_>,
     (worker, time): ((u16, u64), &WorkTime),
-    written: (u16, u32, &[u8]),
+    (hash, key): (u64, &[u8]),
 ) {
-    let is_used_for = |id: &Arc<LockId>| state.locks.get(id).is_some_and(|lock| lock.is_used_for(written));
+    let is_used_for = |id: &Arc<LockId>| state.locks.is_used_for(id, hash);
     let is_candidate = |client: &ClientState| client.lost.iter().chain(&client.holds).any(is_used_for);
     if !state.clients.get(&worker).is_some_and(is_candidate) {
         return;
@@ -335,9 +384,9 @@ fn note_first_write(
             .is_some_and(|past| past.at.saturating_sub(past.hold.slack() * 1000) <= time.earliest_at)
     };
     for id in &ids {
-        if state.locks.get(id).is_some_and(|lock| lock.is_used_for(written) && is_over(lock)) {
+        if state.locks.is_used_for(id, hash) && state.locks.get(id).is_some_and(is_over) {
             let source = AuditState::source_of(line, &state.client_of(line));
-            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(written.2, true));
+            state.with_lock(id, Some(&client), source, |tracker| tracker.note_write_after_loss(key, true));
         }
     }
 }
