@@ -25,6 +25,8 @@ enum Line {
     Lost(&'static str, &'static str),
     /// A release by a transaction: the first command of these watches the key.
     Transaction(&'static str, &'static str, &'static str),
+    /// A transaction without a condition.
+    Multi(&'static str, &'static str, &'static str, &'static str),
 }
 
 /// Which token a client sends.
@@ -36,6 +38,10 @@ enum Token {
     OfOther,
     Fixed(&'static str),
 }
+
+/// Two tokens of which the rules compare the same beginning.
+const LONG: &str = "a-token-of-more-than-sixty-four-bytes-0123456789-abcdefghijklmnopqrstuvwxyz-1";
+const LONGER: &str = "a-token-of-more-than-sixty-four-bytes-0123456789-abcdefghijklmnopqrstuvwxyz-23";
 
 /// Two clients with names and two without.
 const CLIENTS: [&str; 4] = ["A", "B", "a", "b"];
@@ -51,7 +57,22 @@ fn lock() -> impl Strategy<Value = &'static str> {
 
 fn taking() -> impl Strategy<Value = Token> {
     prop_oneof![8 => Just(Token::New), 2 => Just(Token::Last), 1 => Just(Token::OfOther),
-        2 => select(vec!["1", "owner-7", "1700000000", "w1-{ms+0}"]).prop_map(Token::Fixed)]
+        2 => select(vec!["1", "owner-7", "1700000000", "w1-{ms+0}"]).prop_map(Token::Fixed),
+        4 => select(vec!["{s+1}", "{s+30}", "{ms+1}", "{ms+30}", "{f+1}", "a:{s+30}"]).prop_map(Token::Fixed),
+        1 => select(vec![LONG, LONGER]).prop_map(Token::Fixed)]
+}
+
+fn queued() -> impl Strategy<Value = &'static str> {
+    select(vec![
+        "SET data 6",
+        "GET data",
+        "INCR runs",
+        "GET %k",
+        "SET %k here",
+        "SET %k here NX PX 1000",
+        "DEL data more",
+        "LPUSH data",
+    ])
 }
 
 fn line() -> impl Strategy<Value = Line> {
@@ -74,6 +95,10 @@ fn line() -> impl Strategy<Value = Line> {
     let owner = prop_oneof![12 => Just(Token::Last), 2 => Just(Token::OfOther), 1 => Just(Token::Fixed("1"))];
     let other = prop_oneof![
         4 => select(vec!["DEL %k", "GET %k", "PTTL %k", "SET data 1", "GET data", "INCR runs", "PERSIST %k", "GETDEL %k"]),
+        3 => select(vec![
+            "SET data 2 EX 1", "SETEX data 1 3", "MGET data %k", "MSET data 4 more 5", "DEL data", "DEL data %k", "EXISTS data more",
+            "HSET cart item 1", "HGET cart item", "EXPIRE data 1", "SADD runs w1", "GETSET %k {s+2}", "GETEX data EX 1", "EXISTS %k",
+        ]),
         1 => select(vec![
             "SELECT 1", "SELECT 0", "RENAME %k lock:b", "COPY %k lock:job", "MOVE %k 1", "FLUSHALL", "SWAPDB 0 1",
             "WATCH %k", "CLIENT SETNAME other", "HELLO 3", "EXPIRE %k 30",
@@ -92,6 +117,7 @@ fn line() -> impl Strategy<Value = Line> {
         1 => (client(), lock(), select(vec!["DEL %k", "RELEASE %k %t", "SET data 3"])).prop_map(|(by, key, queued)| {
             Line::Transaction(by, key, queued)
         }),
+        1 => (client(), lock(), queued(), queued()).prop_map(|(by, key, first, second)| Line::Multi(by, key, first, second)),
     ]
 }
 
@@ -126,6 +152,10 @@ fn told(lines: &[Line]) -> String {
             Line::Transaction(by, key, queued) => {
                 let queued = queued.replace("%k", key).replace("%t", &token_of(by, Token::Last));
                 format!("{by}: WATCH {key}\n{by}: GET {key}\n{by}: MULTI\n{by}: {queued}\n{by}: EXEC")
+            }
+            Line::Multi(by, key, first, second) => {
+                let [first, second] = [first, second].map(|queued| queued.replace("%k", key));
+                format!("{by}: MULTI\n{by}: {first}\n{by}: {second}\n{by}: EXEC")
             }
             Line::Lost(by, key) => format!("lost {by}: RELEASE {key} {}\n{by}: PING", token_of(by, Token::Last)),
             Line::Close(client) => format!("close {client}\n{client}: PING"),

@@ -255,12 +255,9 @@ impl AuditState {
         !client.is_at_work() && !client.companions().iter().any(is_at_work)
     }
 
-    /// Whether a client watches a key, or has seen one that may turn out to be a lock.
+    /// Whether a client watches a key, or has seen that another one has a key of which its writes may show that it is no lock.
     pub fn is_looking(&self, client: &ClientState) -> bool {
-        let may_become = |id: &Arc<LockId>| {
-            self.locks.reasons(id.server, id.db, &id.key).is_some_and(|reasons| !reasons.are_enough())
-        };
-        !client.watched.is_empty() || client.found_taken().is_some_and(may_become)
+        !client.watched.is_empty() || client.found_taken().is_some_and(|id| self.locks.may_guard(id))
     }
 
     /// Whether journals of several servers are read.

@@ -4,12 +4,55 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::data_use::{tell_uses, uses_data};
+use super::data_use::{DataUse, tell_uses, uses_data};
 use super::guesses::Guesses;
-use super::key_versions::{KeyVersions, Moment};
+use super::key_versions::{KeyVersions, Moment, PartId};
 use super::lost_update::{COUNTERS, LostUpdates, MAX_IDLE_READS, Step, Within};
 use crate::powers::{Outcome, RecordHeader};
 use crate::spec::{CommandSpec, Flag, LockEffect};
+
+/// What a command does to data, as its header tells.
+struct Uses<'a, 'h> {
+    server: u16,
+    header: &'h RecordHeader<'a>,
+    row: &'static CommandSpec,
+    within: Within,
+}
+
+/// What is to become of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    OfNoInterest,
+    ToBeNoted,
+    /// It may be a part of something that is to be told.
+    Suspect,
+}
+
+impl Uses<'_, '_> {
+    /// Tells the uses, one after the other.
+    fn tell(&self, mut tell: impl FnMut(PartId, &DataUse<'_>, &Moment, &Step<'_>)) {
+        let Self { server, header, row, within } = *self;
+        let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
+        let step = Step { row, db: header.db, words: &words, reply: header.reply, within };
+        let moment = Moment {
+            server,
+            client: header.client,
+            seq: header.seq,
+            place: header.seq,
+            at: header.at,
+            real: header.real,
+            earliest: header.real,
+            is_placed: true,
+        };
+        let keys = || match row.lock_effect {
+            LockEffect::Exists | LockEffect::Delete => words[1..].to_vec(),
+            _ => words.get(1).copied().into_iter().collect(),
+        };
+        tell_uses(row, &words, header.reply, keys, &mut |used| {
+            tell(KeyVersions::part_id(server, step.db, used.key, used.part), &used, &moment, &step);
+        });
+    }
+}
 
 impl LostUpdates {
     /// Takes in a command by its header. Returns whether that was enough.
@@ -43,49 +86,72 @@ impl LostUpdates {
         if !self.is_worth_noting(header.client, row) {
             return true;
         }
-        let is_write = row.has_flag(Flag::Write);
-        if is_write && self.versions.is_empty() {
-            return true;
+        let is_told = Uses { server, header, row, within: Within::Nothing };
+        match self.check(&is_told, guesses) {
+            Check::OfNoInterest => true,
+            Check::ToBeNoted => {
+                self.note_uses(&is_told);
+                true
+            }
+            Check::Suspect => false,
         }
-        let words: SmallVec<[&[u8]; 8]> = header.all_words().collect();
-        let step = Step { row, db: header.db, words: &words, reply: header.reply, within: Within::Nothing };
-        if !matches!(row.lock_effect, LockEffect::Get | LockEffect::SetByOptions) && row.keys.len() != 1 {
+    }
+
+    /// Takes in the commands of a transaction, as headers of their own. Returns whether that was enough; otherwise nothing is noted.
+    pub fn note_transaction(
+        &mut self,
+        server: u16,
+        commands: &[(RecordHeader<'_>, &'static CommandSpec)],
+        guesses: &Guesses,
+    ) -> bool {
+        let is_error = |header: &RecordHeader<'_>| header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!'));
+        let told = commands.iter().filter(|(header, row)| uses_data(row) && !is_error(header));
+        let uses = told.map(|(header, row)| Uses { server, header, row, within: Within::Transaction });
+        let uses: SmallVec<[Uses<'_, '_>; 8]> = uses.collect();
+        let Some(first) = uses.first() else { return true };
+        if !self.parties.contains_key(&(server, first.header.client)) {
             return false;
         }
-        let moment = Moment {
-            server,
-            client: header.client,
-            seq: header.seq,
-            place: header.seq,
-            at: header.at,
-            real: header.real,
-            earliest: header.real,
-            is_placed: true,
-        };
-        let keys = || match row.lock_effect {
-            LockEffect::Exists | LockEffect::Delete => words[1..].to_vec(),
-            _ => words.get(1).copied().into_iter().collect(),
-        };
-        if is_write {
-            let (mut is_read, mut is_suspect) = (false, false);
-            tell_uses(row, &words, header.reply, keys, &mut |used| {
-                let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-                if self.versions.is_read(id) {
-                    is_read = true;
-                    let sets = matches!(row.lock_effect, LockEffect::SetByOptions | LockEffect::SetWithTtl(_));
-                    let may_take = sets && self.versions.is_found_absent(id) && !guesses.is_data(header.db, used.key);
-                    is_suspect |= may_take || self.may_overwrite(id, &used, &moment);
-                }
-            });
-            if !is_read || is_suspect {
-                return !is_suspect;
-            }
+        let checks: SmallVec<[Check; 8]> = uses.iter().map(|used| self.check(used, guesses)).collect();
+        if checks.contains(&Check::Suspect) {
+            return false;
         }
-        tell_uses(row, &words, header.reply, keys, &mut |used| {
-            let id = KeyVersions::part_id(server, step.db, used.key, used.part);
-            self.note_use(id, &used, &moment, &step);
-        });
+        uses.iter().for_each(|used| self.note_uses(used));
         true
+    }
+
+    fn check(&self, told: &Uses<'_, '_>, guesses: &Guesses) -> Check {
+        let row = told.row;
+        // These change no more than the deadline.
+        let is_write = row.has_flag(Flag::Write) && row.lock_effect != LockEffect::GetAndExpire && row.name != "HGETEX";
+        if is_write && self.versions.is_empty() {
+            return Check::OfNoInterest;
+        }
+        if !matches!(row.lock_effect, LockEffect::Get | LockEffect::SetByOptions) && row.keys.len() != 1 {
+            return Check::Suspect;
+        }
+        if !is_write {
+            return Check::ToBeNoted;
+        }
+        let (mut is_read, mut is_suspect) = (false, false);
+        let sets = matches!(row.lock_effect, LockEffect::SetByOptions | LockEffect::SetWithTtl(_));
+        told.tell(|id, used, moment, step| {
+            if self.versions.is_read(id) {
+                is_read = true;
+                let is_alone = sets && step.within == Within::Nothing;
+                let may_take = is_alone && self.versions.is_found_absent(id) && !guesses.is_data(step.db, used.key);
+                is_suspect |= may_take || self.may_overwrite(id, used, moment);
+            }
+        });
+        match (is_read, is_suspect) {
+            (_, true) => Check::Suspect,
+            (true, false) => Check::ToBeNoted,
+            (false, false) => Check::OfNoInterest,
+        }
+    }
+
+    fn note_uses(&mut self, told: &Uses<'_, '_>) {
+        told.tell(|id, used, moment, step| self.note_use(id, used, moment, step));
     }
 
     /// Whether a command can be a part of a read and a write: those of clients that only read are none.

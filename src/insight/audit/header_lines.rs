@@ -1,7 +1,7 @@
-//! Commands that their records' headers tell: nearly all are about data alone, or about one lock and nothing else.
+//! Commands that their records' headers tell: each is about one lock and nothing else.
 //!
-//! To decode a record, and to go through all that a line may be about, takes several times as long as what these need. Those about a lock
-//! are SETNX, SET with NX, DEL and its like, and scripts that use one key, as libraries release and extend locks.
+//! To decode a record, and to go through all that a line may be about, takes several times as long as what the commands of locks need:
+//! SETNX, SET with NX, DEL and its like, and scripts that use one key, as libraries release and extend locks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::client_identity::ClientIdentity;
 use super::command_effects::{Executed, effects_of};
 use super::command_text::text_of;
 use super::cross_slot::uses_only;
-use super::effect::KeyEffect;
+use super::effect::{Effect, KeyEffect};
 use super::finding::JournalRef;
 use super::journal_line::{NestedCommand, NestedCommands, later, nested_commands, plausible};
 use super::last_client::Labels;
@@ -23,7 +23,6 @@ use super::lock_table::Place;
 use super::reply_value::ReplyValue;
 use super::script_effects::script_effects;
 use super::short_notes::{Attempt, Note};
-use super::work_after_loss::{has_all_for_certain, note_certain_work};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::protocol::parse_integer;
 use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect};
@@ -47,17 +46,11 @@ struct Script<'a> {
     replied_at: Option<i64>,
 }
 
-/// What a client does to a key that is no lock while it has all its locks for certain.
-struct Work<'a> {
-    by: ClientIdentity,
-    key: &'a [u8],
-    writes: bool,
-}
-
 /// What becomes of a command.
 enum Course<'a> {
     Attempt(Attempt<'a>, Note<'a>, Arc<LineForm>),
     Release(Place, Arc<LineForm>),
+    Read(Arc<LockId>),
     Tracked(Arc<LockId>),
 }
 
@@ -74,82 +67,11 @@ impl HeaderLine<'_, '_> {
     }
 }
 
-/// The keys of a command that makes no lock of a key that is none, and does nothing to those that are but what the key shows.
-enum Touched {
-    /// None, or none in a way that is of interest.
-    Nothing,
-    /// Its second word.
-    One,
-    /// Every so many words from the second one.
-    Every(usize),
-}
-
-/// How many words a command may have whose keys are looked at one by one.
-const MOST_WORDS: usize = 64;
-
-/// The keys that a command touches by its row and its header; `None` if it may take a lock, or takes a closer look.
-#[inline]
-fn touched_keys(row: &CommandSpec, header: &RecordHeader<'_>) -> Option<Touched> {
-    if matches!(row.kind, CommandKind::Transaction(_) | CommandKind::Script(_)) {
-        return None;
-    }
-    let several = |step: usize| match header.words {
-        0..=2 => Some(Touched::One),
-        3..=MOST_WORDS => Some(Touched::Every(step)),
-        _ => None,
-    };
-    match row.lock_effect {
-        LockEffect::SetByOptions => sets_only(header).then_some(Touched::One),
-        LockEffect::GetMany | LockEffect::Exists | LockEffect::Delete => several(1),
-        LockEffect::SetMany => several(2),
-        LockEffect::None => Some(Touched::Nothing),
-        LockEffect::SetWithTtl(_)
-        | LockEffect::Get
-        | LockEffect::GetRange
-        | LockEffect::GetAndExpire
-        | LockEffect::GetAndDelete
-        | LockEffect::Expire(..)
-        | LockEffect::Persist
-        | LockEffect::CountMember
-        | LockEffect::SetMember
-        | LockEffect::AddMember
-        | LockEffect::RemoveField
-        | LockEffect::RemoveMember
-        | LockEffect::FindMember
-        | LockEffect::CountMembers
-        | LockEffect::OtherWrite => Some(Touched::One),
-        LockEffect::SetIfAbsent
-        | LockEffect::SetAndReturn
-        | LockEffect::SetManyIfAbsent
-        | LockEffect::SetManyByOptions
-        | LockEffect::DeleteIfEqual
-        | LockEffect::DeleteByOptions
-        | LockEffect::Rename
-        | LockEffect::RenameIfAbsent
-        | LockEffect::Move
-        | LockEffect::Copy
-        | LockEffect::Restore
-        | LockEffect::SwapDatabases
-        | LockEffect::FlushDatabase
-        | LockEffect::FlushAll => None,
-    }
-}
-
-/// Whether a SET has no options but an expiry.
-#[inline]
-fn sets_only(header: &RecordHeader<'_>) -> bool {
-    let is_expiry = |word: &[u8]| {
-        [&b"EX"[..], b"PX", b"EXAT", b"PXAT", b"KEEPTTL"].iter().any(|name| word.eq_ignore_ascii_case(name))
-    };
-    match header.words {
-        3 => true,
-        4 | 5 => header.all_words().nth(3).is_some_and(is_expiry),
-        _ => false,
-    }
-}
-
 /// Whether a command that is no script is about one key, and does to it what is done to locks.
 fn is_about_lock(row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
+    if row.lock_effect == LockEffect::Get {
+        return header.reply.first() == Some(&b'$') && !header.has_more;
+    }
     let is_answer = matches!(header.reply, b":0\r\n" | b"$-1\r\n" | b"_\r\n" | b"*-1\r\n" | b":1\r\n" | b"+OK\r\n");
     let is_about_one = match row.lock_effect {
         LockEffect::SetIfAbsent => true,
@@ -163,96 +85,6 @@ fn is_about_lock(row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
 }
 
 impl Auditor {
-    /// Processes a line by its header alone if that shows that it has nothing to do with locks, as nearly all lines of
-    /// nearly all programs. Returns whether it did.
-    #[inline]
-    pub fn skip_unrelated(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
-        if header.is_event || header.order != EffectOrder::Total || self.has_waiting_lines() {
-            return false;
-        }
-        let client = (server, header.client);
-        let is_met = self.last_client.is(client) || self.state.clients.contains_key(&client);
-        let row = self.commands.find(header.first);
-        if is_met && row.is_none() {
-            return false;
-        }
-        let mut work = None;
-        if let Some(row) = row {
-            let Some(touched) = touched_keys(row, header) else { return false };
-            if is_met {
-                match self.work_of(client, (record, header), row) {
-                    Some(noted) => work = noted,
-                    None => return false,
-                }
-            }
-            if self.presumed.concerns(server, header, row)
-                || self.claims.concerns(server, header, row)
-                || self.declared.awaits(server, header.client)
-            {
-                return false;
-            }
-            let is_free = match touched {
-                Touched::Nothing => !self.state.scope.is_declared(header.second),
-                Touched::One => self.is_free(server, header.db, header.second),
-                Touched::Every(step) => {
-                    let keys = || header.all_words().skip(1).step_by(step);
-                    let is_presumed = |key: &[u8]| self.presumed.knows(server, header.db, key);
-                    self.claims.is_empty()
-                        && keys().all(|key| self.is_free(server, header.db, key) && !is_presumed(key))
-                }
-            };
-            if !is_free || !self.data.note_header(server, header, row, &self.state.guesses) {
-                return false;
-            }
-        }
-        self.lines += 1;
-        self.state.advance_time(server, header.seq, (header.at, header.real), header.real);
-        if let Some(Work { by, key, writes }) = work {
-            let source = |_: &AuditState| {
-                let words: Words<'_> = header.all_words().collect();
-                Arc::new(by.source((header.seq, header.at), text_of(&words, |_| {})))
-            };
-            note_certain_work(&mut self.state, &by, (header.db, key, writes), (header.seq, header.at), source);
-        }
-        true
-    }
-
-    /// What a command of a client that has to do with locks is to it, if it is about data: nothing if the client holds none. `None` if it
-    /// takes a closer look.
-    fn work_of<'a>(
-        &self,
-        client: (u16, u64),
-        (record, header): (&RawRecord<'_>, &RecordHeader<'a>),
-        row: &CommandSpec,
-    ) -> Option<Option<Work<'a>>> {
-        if row.kind != CommandKind::Keys || header.outcome != Outcome::Answered || !self.state.is_plain() {
-            return None;
-        }
-        let labels = record.labels_without_node(header).filter(|labels| self.data.knows_by(client, *labels))?;
-        let known = self.state.clients.get(&client)?;
-        if self.state.is_looking(known) {
-            return None;
-        }
-        if self.state.is_idle(known) || row.keys.is_empty() {
-            return Some(None);
-        }
-        let (at, real) = (plausible(header.at), plausible(header.real));
-        let by = self.state.identity(known, labels, real)?;
-        let words: Words<'a> = header.all_words().collect();
-        let key = row.only_key(&words)?;
-        let is_about_data = !self.state.may_be_lock(client.0, header.db, key);
-        let is_certain = is_about_data && has_all_for_certain(&self.state, &by, (at, real));
-        is_certain.then(|| Some(Work { by, key, writes: row.has_flag(Flag::Write) }))
-    }
-
-    /// Whether a key is no lock as far as it is known, nor said to be one.
-    #[inline]
-    fn is_free(&self, server: u16, db: u32, key: &[u8]) -> bool {
-        !self.state.locks.contains(server, db, key)
-            && !self.state.scope.is_declared(key)
-            && !self.state.carried.are_about(server, db, key)
-    }
-
     /// Processes a command by its header alone, if that says all about it: it is about one lock and nothing else. Returns whether it did.
     ///
     /// The command is noted in short if all that it did is to take a key of which nothing is known, to be refused by a lock at rest, or
@@ -304,6 +136,7 @@ impl Auditor {
             return false;
         }
         self.lines += 1;
+        self.last_client.forget_idle();
         (self.state.is_loose, self.state.is_stale) = (false, false);
         self.state.advance_time(server, header.seq, (at, real), real);
         match course {
@@ -311,6 +144,11 @@ impl Auditor {
             Course::Release(place, form) => {
                 let release = NotedCommand { form, seq: line.seq, at, real };
                 self.state.give_back(place, &line.by, release);
+            }
+            Course::Read(id) => {
+                self.last_client.forget();
+                let Effect::Read { value: Some(value) } = effect.effect else { return true };
+                self.state.note_read(id, &line.by, value, line.source());
             }
             Course::Tracked(id) => {
                 self.state.apply_to_tracked(&id, &line.by, (line.source(), line.replied_at()), effect);
@@ -326,7 +164,7 @@ impl Auditor {
         }
         let state = self.state.clients.get(&client)?;
         let by = self.state.identity(state, labels, real)?;
-        let is_known = state.found_taken().is_none() && self.data.knows_by(client, labels);
+        let is_known = !self.state.is_looking(state) && self.data.knows_by(client, labels);
         is_known.then(|| self.last_client.note(by, labels))
     }
 
@@ -382,8 +220,11 @@ impl AuditState {
             return Some(Course::Attempt(attempt, note, form));
         }
         let place = place?;
+        if let Effect::Read { value: Some(value) } = effect.effect {
+            return self.read_in_short(place, &line.by, value, line.at).map(Course::Read);
+        }
         let inside = line.script.map_or(&[][..], |script| &script.nested);
-        match self.released_in_short(place, &line.by, effect, (line.words, inside)) {
+        match self.released_in_short(place, &line.by, (effect, line.at), (line.words, inside)) {
             Some(form) => Some(Course::Release(place, form)),
             None => self.tracked(place, effect).map(Course::Tracked),
         }

@@ -111,7 +111,7 @@ impl KeptLock {
     /// Until when nothing happens to it unless a command is about it, in microseconds on the server's clock, if it rests.
     pub fn rests_until(&self) -> Option<i64> {
         let Self::Resting(resting) = self else { return None };
-        Some(resting.lock.deadline().map_or(i64::MAX, |deadline| deadline.saturating_mul(1000)))
+        Some(resting.lock.rests_until())
     }
 
     /// Lets others learn the name of a lock.
@@ -167,8 +167,17 @@ impl KeptLock {
                 lock.hold_of(client).is_some_and(|hold| hold.status == HoldStatus::Held)
                     && !lock.holds.iter().any(|hold| hold.is_over(at, real))
             }
-            Self::Resting(resting) => resting.lock.is_certain(client, at, recent),
+            Self::Resting(resting) => resting.lock.is_certain(client, (at, real), recent),
         }
+    }
+
+    /// Whether it is noted what its holders write, as long as it is not known for a lock.
+    pub fn may_guard(&self) -> bool {
+        let has_guarded = match self {
+            Self::Awake(tracked) => tracked.lock.guarded.is_some(),
+            Self::Resting(resting) => resting.lock.has_guarded(),
+        };
+        has_guarded && !self.reasons().are_enough()
     }
 
     /// Whether a holder has used the key with this hash.

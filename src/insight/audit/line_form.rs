@@ -64,10 +64,13 @@ const MAX_FORMS: usize = 1024;
 const MOST_BYTES: usize = 512;
 
 impl LineForms {
-    /// The form of a command whose second word is the key, and the third one the value; `None` if it is not shown as it is.
+    /// The form of a command whose second word is the key, and the third one the value.
     pub fn of_words(&mut self, by: &ClientIdentity, words: &[&[u8]]) -> Option<Arc<LineForm>> {
-        if words.len() < 3 || !is_shown_as_it_is(words) {
+        if words.len() < 3 {
             return None;
+        }
+        if !is_shown_as_it_is(words) {
+            return self.of_commands(by, words, &[], (words[1], words[2]));
         }
         if let Some(known) = self.patterns.iter().find(|pattern| pattern.is_of_words(words)) {
             return Some(match self.last_form(by, known) {
@@ -94,7 +97,9 @@ impl LineForms {
         }
         let own: Vec<&[&[u8]]> =
             inside.iter().filter(|command| command.depth == 1).map(|command| &*command.words).collect();
-        if words.iter().chain(own.iter().copied().flatten()).map(|word| word.len()).sum::<usize>() > MOST_BYTES {
+        let kept =
+            words.iter().chain(own.iter().copied().flatten()).filter(|word| **word != gaps.0 && **word != gaps.1);
+        if kept.map(|word| word.len()).sum::<usize>() > MOST_BYTES {
             return None;
         }
         let pattern = self.add(LinePattern::Words {

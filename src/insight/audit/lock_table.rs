@@ -382,6 +382,11 @@ impl LockTable {
         self.kept_at(place).is_some_and(|kept| kept.is_certain(client, (at, real), &self.ends))
     }
 
+    /// Whether it is noted what the holders of a key write, which is not known for a lock.
+    pub fn may_guard(&self, id: &LockId) -> bool {
+        self.kept_of(id.server, id.db, &id.key).is_some_and(KeptLock::may_guard)
+    }
+
     /// Whether a holder has used the key with this hash.
     pub fn is_used_for(&self, id: &LockId, key: u64) -> bool {
         self.kept_of(id.server, id.db, &id.key).is_some_and(|kept| kept.is_used_for(key))

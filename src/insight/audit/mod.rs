@@ -103,6 +103,7 @@ mod short_notes;
 mod subscribers;
 mod timeline;
 mod timestamp;
+mod unrelated_lines;
 mod watched_keys;
 mod work_after_loss;
 

@@ -15,6 +15,7 @@ use super::audit_state::{AuditState, is_matched};
 use super::client_identity::ClientIdentity;
 use super::finding::{Finding, JournalRef};
 use super::guarded_work::{GuardedWork, hash_of, hash_on};
+use super::guesses::family_of;
 use super::journal_line::JournalLine;
 use super::lock::LockId;
 use super::lock_reason::is_named_lock;
@@ -33,6 +34,9 @@ const MAX_USES: u32 = 200;
 const MAX_DISMISSED: usize = 4096;
 /// How many keys may come to nothing before none is followed any more: what uses so many of them keeps data there.
 const MAX_FRUITLESS: u64 = 5_000;
+/// The same of keys that differ in numbers and random parts alone, and how many families of such keys are told apart.
+const MAX_FRUITLESS_ALIKE: u32 = 64;
+const MAX_FAMILIES: usize = 256;
 /// How many keys a client may have at once, and how many commands it may send meanwhile.
 const MAX_AT_ONCE: usize = 4;
 const MAX_COMMANDS: u32 = 1000;
@@ -47,6 +51,8 @@ pub struct PresumedLocks {
     met: VecDeque<u64>,
     dismissed: HashSet<u64, FixedState>,
     fruitless: u64,
+    /// How many keys of a family came to nothing; none is followed any more if that is many. `None` if one of them was a lock.
+    families: HashMap<u64, Option<u32>, FixedState>,
     /// The clients that have one, or were refused.
     guests: HashMap<(u16, u64), Guest, FixedState>,
 }
@@ -121,6 +127,33 @@ impl PresumedLocks {
         let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
         !self.dismissed.contains(&hash_on(server, header.db, header.second))
             && (takes(row.name, &words, header.reply) || looks_at_places(row.name, header.reply))
+            && !self.are_fruitless(header.db, header.second)
+    }
+
+    /// Whether so many keys of a key's family came to nothing that none is followed any more.
+    fn are_fruitless(&self, db: u32, key: &[u8]) -> bool {
+        let count = || self.families.get(&family_of(db, key)).copied().flatten();
+        !self.families.is_empty() && count().is_some_and(|count| count >= MAX_FRUITLESS_ALIKE)
+    }
+
+    /// A key is followed no more. If many of its family came to nothing, none of them is.
+    fn note_end(&mut self, ended: &Presumed) {
+        let family = family_of(ended.id.db, &ended.id.key);
+        let is_of_family = |lock: &Presumed| family_of(lock.id.db, &lock.id.key) == family;
+        if self.families.len() >= MAX_FAMILIES && !self.families.contains_key(&family) {
+            return;
+        }
+        let count = self.families.entry(family).or_insert(Some(0));
+        *count = count.filter(|_| ended.shown.is_none()).map(|count| count + 1);
+        if *count != Some(MAX_FRUITLESS_ALIKE) {
+            return;
+        }
+        if self.locks.values().any(|lock| lock.shown.is_some() && is_of_family(lock)) {
+            *count = None;
+            return;
+        }
+        self.locks.retain(|_, lock| !lock.pending.is_empty() || !is_of_family(lock));
+        self.forget_unknown();
     }
 
     /// Whether a key is followed.
@@ -216,19 +249,21 @@ impl PresumedLocks {
 
     fn drop_key(&mut self, line: &JournalLine<'_>, db: u32, key: &[u8]) {
         if !self.locks.is_empty() {
-            self.remove(hash_on(line.server, db, key));
+            drop(self.remove(hash_on(line.server, db, key)));
         }
     }
 
-    fn remove(&mut self, hash: u64) {
-        if self.locks.remove(&hash).is_some() {
-            self.met.retain(|other| *other != hash);
-        }
+    fn remove(&mut self, hash: u64) -> Option<Arc<Presumed>> {
+        let removed = self.locks.remove(&hash)?;
+        self.met.retain(|other| *other != hash);
+        Some(removed)
     }
 
     /// The key is none.
     fn dismiss(&mut self, hash: u64) {
-        self.remove(hash);
+        if let Some(ended) = self.remove(hash) {
+            self.note_end(&ended);
+        }
         if self.dismissed.len() >= MAX_DISMISSED {
             self.dismissed.clear();
         }
@@ -286,6 +321,7 @@ impl PresumedLocks {
     fn may_begin(&self, state: &AuditState, name: &str, key: &[u8], hash: u64, command: &Ran<'_>) -> bool {
         (takes(name, command.words, command.reply) || looks_at_places(name, command.reply))
             && !self.dismissed.contains(&hash)
+            && !self.are_fruitless(command.db, key)
             && !state.scope.is_declared(key)
             && !is_matched(&state.scope.not_locks, key)
     }
@@ -298,7 +334,9 @@ impl PresumedLocks {
     fn begin(&mut self, id: LockId, hash: u64) {
         while self.locks.len() >= MAX_KEYS {
             let Some(oldest) = self.met.pop_front() else { break };
-            self.fruitless += u64::from(self.locks.remove(&oldest).is_some_and(|lock| lock.shown.is_none()));
+            let Some(ended) = self.locks.remove(&oldest) else { continue };
+            self.fruitless += u64::from(ended.shown.is_none());
+            self.note_end(&ended);
         }
         if self.fruitless >= MAX_FRUITLESS {
             return self.give_up();
@@ -312,6 +350,11 @@ impl PresumedLocks {
     /// Follows only those keys any more at which there was something to find.
     fn give_up(&mut self) {
         self.locks.retain(|_, lock| lock.shown.is_some() || !lock.pending.is_empty());
+        self.forget_unknown();
+    }
+
+    /// Keys are followed no more: neither is who had them.
+    fn forget_unknown(&mut self) {
         let locks = &self.locks;
         self.met.retain(|hash| locks.contains_key(hash));
         self.guests.retain(|_, guest| guest.keys.iter().any(|hash| locks.contains_key(hash)));
@@ -516,5 +559,17 @@ mod tests {
         assert!((0..last).all(|number| begin(number).1));
         assert_eq!(begin(last), (0, false));
         assert!(presumed.met.is_empty());
+    }
+
+    #[test]
+    fn keys_that_differ_in_a_number_alone_are_followed_until_many_came_to_nothing() {
+        let mut presumed = PresumedLocks::default();
+        let mut begin = |key: String, hash: u64| {
+            presumed.begin(LockId { server: 1, db: 0, key: key.as_bytes().into() }, hash);
+            (presumed.are_fruitless(0, b"visits:7"), presumed.are_fruitless(0, b"jobs:7"), presumed.locks.len())
+        };
+        let last = MAX_KEYS as u64 + u64::from(MAX_FRUITLESS_ALIKE) - 1;
+        assert!((0..last).all(|number| !begin(format!("visits:{number}"), number).0));
+        assert_eq!(begin("jobs:7".to_owned(), last), (true, false, 1), "those that are followed are forgotten");
     }
 }

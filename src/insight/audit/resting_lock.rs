@@ -27,6 +27,7 @@ use super::program_links::{ProgramLinks, SharedConnections};
 use super::recent_ends::{ConnectionEnd, RecentEnds};
 use super::rule_context::RuleContext;
 use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess};
+use super::timestamp::Timestamp;
 
 /// A lock with what is remembered beside it.
 #[derive(Clone)]
@@ -45,9 +46,9 @@ pub struct Guarded<'a> {
 }
 
 impl HoldersWork {
-    fn of(used_keys: &[u64], guarded: Option<&Box<GuardedWork>>) -> Option<Box<Self>> {
+    fn of(used_keys: &[u64], guarded: Option<&GuardedWork>) -> Option<Box<Self>> {
         let is_any = !used_keys.is_empty() || guarded.is_some();
-        is_any.then(|| Box::new(Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned() }))
+        is_any.then(|| Box::new(Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new) }))
     }
 }
 
@@ -239,7 +240,7 @@ impl RestingLock {
             deadline: known_deadline,
             is_deadline_unknown: false,
             shortened: None,
-            timestamp: None,
+            timestamp,
             is_certain: true,
             replied_at: None,
             status: HoldStatus::Held,
@@ -268,7 +269,8 @@ impl RestingLock {
             (source == &**acquired).then_some(())?;
             *shown = Some(*reason);
         }
-        let rules = rules.at_rest(hold)?;
+        let is_as_written = timestamp.is_none() || *timestamp == Timestamp::to_come(token, *at, *real);
+        let rules = rules.at_rest(hold).filter(|_| is_as_written)?;
         let deadline = match deadline {
             Some(deadline) => Some(NonZeroI64::new(*deadline)?),
             None => None,
@@ -286,7 +288,7 @@ impl RestingLock {
             pending: ThinVec::new(),
             refusals: ThinVec::new(),
             since: None,
-            work: HoldersWork::of(used_keys, guarded.as_ref()),
+            work: HoldersWork::of(used_keys, guarded.as_deref()),
             reasons: *reasons,
         })
     }
@@ -326,7 +328,7 @@ impl RestingLock {
             deadline: self.deadline.map(NonZeroI64::get),
             is_deadline_unknown: false,
             shortened: None,
-            timestamp: None,
+            timestamp: self.timestamp(),
             is_certain: true,
             replied_at: None,
             status: HoldStatus::Held,
@@ -389,21 +391,43 @@ impl RestingLock {
         debug_assert!(tracked.lock.reasons == self.reasons, "a lock at rest is known for other reasons than it was");
     }
 
-    /// What its holder does that gives it back.
+    /// What its holder does that gives it back. Whoever has written a time looks at the clock instead of the token.
     fn release_effect(&self) -> KeyEffect<'_> {
         KeyEffect {
             db: self.id.db,
             key: &self.id.key,
             effect: Effect::Delete { removed: Some(true) },
-            precondition: Precondition::Compared(Some(&self.token)),
+            precondition: match self.rules.is_timed {
+                true => Precondition::None,
+                false => Precondition::Compared(Some(&self.token)),
+            },
         }
     }
 
-    /// Whether an effect of the client that holds it gives it back, and nothing follows from that but that the lock is free. Of a lock
-    /// without a deadline, `no-expiry` is told then.
-    pub fn is_given_back_by(&self, effect: &KeyEffect<'_>) -> bool {
+    /// The time that its holder has written there.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        let is_timed = self.rules.is_timed;
+        is_timed.then(|| Timestamp::to_come(&self.token, self.taken.at, self.taken.real)).flatten()
+    }
+
+    /// Until when nothing happens to it unless a command is about it, in microseconds on the server's clock.
+    pub fn rests_until(&self) -> i64 {
+        match self.timestamp() {
+            Some(timestamp) if timestamp.by_real_time => i64::MIN,
+            Some(timestamp) => timestamp.micros,
+            None => self.deadline().map_or(i64::MAX, |deadline| deadline.saturating_mul(1000)),
+        }
+    }
+
+    /// Whether an effect of the client that holds it gives it back at this time on the server's clock and in reality, and nothing follows
+    /// from that but that the lock is free. Of a lock without an end, `no-expiry` is told then.
+    pub fn is_given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> bool {
         let is_as_taken = self.refusals.is_empty() && self.since.is_none();
-        is_as_taken && self.deadline.is_some() && *effect == self.release_effect()
+        let is_in_time = match self.timestamp() {
+            Some(timestamp) => !timestamp.is_past(at, real),
+            None => self.deadline.is_some(),
+        };
+        is_as_taken && is_in_time && *effect == self.release_effect()
     }
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
@@ -472,6 +496,13 @@ impl RestingLock {
     pub fn is_left(&self, recent: &RecentEnds) -> bool {
         let holder = self.taken.client();
         recent.behind((self.id.server, holder), self.taken.seq).is_some() || self.is_end_noted(holder)
+    }
+
+    /// Whether no connection has ended of those that have to do with it, and its time is not over at this time on the server's clock and
+    /// in reality.
+    pub fn is_undisturbed(&self, (at, real): (i64, i64), recent: &RecentEnds) -> bool {
+        let is_over = self.timestamp().is_some_and(|timestamp| timestamp.is_past(at, real));
+        !is_over && self.since.is_none() && self.sum_of_ends(recent) == 0
     }
 
     /// Whether it has no expiry.
@@ -548,14 +579,20 @@ impl RestingLock {
     }
 
     /// Whether a client has it for certain, as the server does, and its time is not over.
-    pub fn is_certain(&self, client: &ClientIdentity, at: i64, recent: &RecentEnds) -> bool {
-        let is_over = self.deadline().is_some_and(|deadline| at.div_euclid(1000) > deadline);
+    pub fn is_certain(&self, client: &ClientIdentity, (at, real): (i64, i64), recent: &RecentEnds) -> bool {
+        let is_over = self.deadline().is_some_and(|deadline| at.div_euclid(1000) > deadline)
+            || self.timestamp().is_some_and(|timestamp| timestamp.is_past(at, real));
         self.was_taken_by(client) && !is_over && !self.is_free() && !self.is_left(recent)
     }
 
     /// Whether something is known of what its holder did beside it.
     pub fn has_work(&self) -> bool {
         self.work.is_some()
+    }
+
+    /// Whether it is noted what its holder writes.
+    pub fn has_guarded(&self) -> bool {
+        self.work.as_deref().is_some_and(|work| work.guarded.is_some())
     }
 
     /// Whether its holder has used the key with this hash.

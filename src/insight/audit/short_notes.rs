@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::apply_effect::shown_by_refusal;
 use super::audit_state::{AuditState, is_matched};
 use super::client_identity::{ClientIdentity, SameProgram};
-use super::client_state::ClientState;
+use super::client_state::{ClientState, LockRead};
 use super::code::Code;
 use super::effect::{Effect, ExpiryChange, KeyEffect, Precondition};
 use super::finding::JournalRef;
@@ -27,8 +27,10 @@ use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
 use super::resting_lock::{Refusal, RestingLock, Taking};
 use super::rules::{
-    LONGEST_TOKEN, NotedAnswer, RestingRules, is_of_attempt, is_quiet, is_unique_token, work_while_holding,
+    NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
+    work_while_holding,
 };
+use super::timestamp::Timestamp;
 use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome};
 
@@ -109,9 +111,18 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     }
     let mut reasons = lock.reasons();
     let is_often = refusals.len() >= MAX_POSTPONED || before >= MAX_OF_CLIENT;
-    // Of a long token, rules compare the beginning.
-    if is_often || reasons.has(LockReason::Timestamp) || value.len() > LONGEST_TOKEN {
+    // Of long tokens, rules compare the beginnings.
+    let is_alike_at_first = *value != lock.token() && beginning(value) == beginning(lock.token());
+    if is_often || is_alike_at_first {
         return None;
+    }
+    let timestamp = lock.timestamp();
+    if reasons.has(LockReason::Timestamp) {
+        let offered = Timestamp::in_value(value, *at, by.seen);
+        let is_in_time = timestamp.filter(|timestamp| !timestamp.is_past(*at, by.seen))?;
+        if offered.is_some_and(|offered| !are_one_unit(is_in_time.unit, offered.unit)) {
+            return None;
+        }
     }
     let (is_alike, is_own) = (*value == lock.token(), lock.was_taken_by(by));
     if is_own {
@@ -121,7 +132,9 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
         }
     } else {
         let is_quiet = || is_quiet(value, *at, by.seen) && !is_of_attempt(value);
-        if lock.holder().same_program(by) == SameProgram::Yes || is_alike && !is_quiet() {
+        // Two that ask in the same second offer the same time.
+        let is_reuse = is_alike && timestamp.is_none();
+        if lock.holder().same_program(by) == SameProgram::Yes || is_reuse && !is_quiet() {
             return None;
         }
         match shown_by_refusal(reasons, Some(lock.token()), Some(value)) {
@@ -201,7 +214,8 @@ impl AuditState {
             return true;
         }
         let Some(place) = place else { return false };
-        let form = line.with_nested(|inside| self.released_in_short(place, &by, effect, (&line.words, inside)));
+        let form =
+            line.with_nested(|inside| self.released_in_short(place, &by, (effect, line.at), (&line.words, inside)));
         let Some(form) = form else { return false };
         let JournalLine { seq, at, real, .. } = *line;
         self.give_back(place, &by, NotedCommand { form, seq, at, real });
@@ -247,6 +261,26 @@ impl AuditState {
         }
     }
 
+    // ---- reads
+
+    /// The lock at a place, if it is at rest, and a client is told nothing but whose it is when it reads this value there.
+    pub fn read_in_short(&self, place: Place, by: &ClientIdentity, value: &[u8], at: i64) -> Option<Arc<LockId>> {
+        let lock = self.locks.resting(place)?;
+        let is_data = || !is_unique_token(value) && !is_trivial(value) && !lock.was_taken_by(by);
+        let may_show_data = !lock.reasons().are_enough() && !lock.reasons().are_of_data() && is_data();
+        let is_said = || is_matched(&self.scope.locks, &lock.id().key) && !lock.reasons().has(LockReason::Said);
+        let is_as_taken =
+            *value == *lock.token() && !lock.is_free() && lock.is_undisturbed((at, by.seen), self.locks.recent_ends());
+        (is_as_taken && !may_show_data && !is_said()).then(|| Arc::clone(lock.id()))
+    }
+
+    /// A client reads the token of a lock at rest.
+    pub fn note_read(&mut self, id: Arc<LockId>, by: &ClientIdentity, value: &[u8], source: Arc<JournalRef>) {
+        let client = self.clients.meet(by);
+        client.client.seen = by.seen;
+        client.note_read(LockRead { id, value: Some(value.into()), source, times_taken: 1 });
+    }
+
     // ---- releases
 
     /// The form of the command by which its holder gives back the lock at a place, with those that the command ran; `None` if the lock
@@ -255,18 +289,26 @@ impl AuditState {
         &mut self,
         place: Place,
         by: &ClientIdentity,
-        effect: &KeyEffect<'_>,
+        (effect, at): (&KeyEffect<'_>, i64),
         (words, inside): (&[&[u8]], &[NestedCommand<'_>]),
     ) -> Option<Arc<LineForm>> {
-        let token = effect.precondition.token()?;
-        let lock = self.locks.resting(place).filter(|lock| self.is_given_back(lock, by, effect))?;
+        if !matches!(effect.effect, Effect::Delete { removed: Some(true) }) {
+            return None;
+        }
+        let lock = self.locks.resting(place).filter(|lock| self.is_given_back(lock, by, (effect, at)))?;
         let id = Arc::clone(lock.id());
-        self.locks.forms().of_commands(by, words, inside, (&id.key, token))
+        self.locks.forms().of_commands(by, words, inside, (&id.key, effect.precondition.token().unwrap_or_default()))
     }
 
-    fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, effect: &KeyEffect<'_>) -> bool {
+    fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, (effect, at): (&KeyEffect<'_>, i64)) -> bool {
+        // Who has read what is there and deletes the key then may have been too late.
+        let has_read = || {
+            let client = self.clients.get(&(by.server, by.id));
+            client.is_some_and(|client| client.last_read_of(lock.id()).is_some())
+        };
         lock.was_taken_by(by)
-            && lock.is_given_back_by(effect)
+            && lock.is_given_back_by(effect, (at, by.seen))
+            && !has_read()
             && (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, effect.key))
             && !self.global.has_losses()
             && self.global.is_alone(lock.id(), lock.token())
@@ -277,7 +319,9 @@ impl AuditState {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
         let mut reasons = lock.reasons();
-        reasons.add(LockReason::Compared);
+        if lock.timestamp().is_none() {
+            reasons.add(LockReason::Compared);
+        }
         reasons.add(LockReason::Returned);
         note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());
@@ -343,9 +387,16 @@ impl AuditState {
         let deadline = expiry.deadline(at, None);
         let rules = RestingRules::of_taking(token, deadline, (at, by.seen))?;
         let (mut reasons, mut shown) = (LockReasons::of_key(key), [None; 2]);
-        if is_matched(&self.scope.locks, key) {
-            reasons.add(LockReason::Said);
-            shown[0] = Some(LockReason::Said);
+        let mut show = |at: usize, reason: LockReason| {
+            reasons.add(reason);
+            shown[at] = Some(reason);
+        };
+        let is_said = is_matched(&self.scope.locks, key);
+        if is_said {
+            show(0, LockReason::Said);
+        }
+        if rules.is_timed {
+            show(usize::from(is_said), LockReason::Timestamp);
         }
         Some(NewLock { taking: Taking { token, deadline, reasons, shown, rules }, is_of_attempt })
     }

@@ -128,8 +128,10 @@ fn is_guess(state: &AuditState, id: &LockId) -> bool {
 
 /// A client that has seen that another program has a key writes other keys all the same: the key does not guard those.
 fn note_beside(state: &mut AuditState, line: &JournalLine<'_>, id: &LockId, commands: &Table) {
-    let is_meant = |lock: &Lock| lock.guarded.is_some() && !lock.is_known();
-    let Some(holder) = state.locks.get(id).filter(|lock| is_meant(lock)).and_then(Lock::holder) else { return };
+    if !state.locks.may_guard(id) {
+        return;
+    }
+    let Some(holder) = state.locks.get(id).and_then(Lock::holder) else { return };
     if holder.client.same_program(&state.client_of(line)) != SameProgram::No {
         return;
     }

@@ -151,6 +151,15 @@ impl<'a> RecordHeader<'a> {
         words_at(self.spans, self.stretch)
     }
 
+    /// A command inside this one, as if it stood alone.
+    pub fn of_inner(&self, inner: &InnerCommand<'a>) -> Self {
+        let InnerCommand { depth: _, db, reply, is_cut, spans, stretch } = *inner;
+        let mut words = words_at(spans, stretch);
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (words, has_more, rest) = (spans.len() / 8, false, &[][..]);
+        Self { db, words, first, second, is_cut, has_more, reply, spans, stretch, rest, ..*self }
+    }
+
     /// What it ran inside; `None` unless that is all that is behind its reply, and all of it was kept.
     pub fn ran_inside(&self) -> Option<RanInside<'a>> {
         let mut bytes = Bytes(self.rest);

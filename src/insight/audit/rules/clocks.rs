@@ -39,6 +39,28 @@ impl ClocksState {
         let Self { claims, unit, deleted } = self;
         claims.is_empty() && unit.is_none() && deleted.is_none()
     }
+
+    /// Whether it is remembered that this hold has a timestamp, if nothing else is.
+    pub fn at_rest(&self, hold: &Hold) -> Option<bool> {
+        if hold.timestamp.is_none() {
+            return self.is_initial().then_some(false);
+        }
+        let known = Self::of_resting(hold);
+        let ([own], [claim]) = (&known.claims[..], &self.claims[..]) else { return None };
+        let is_own = claim.client.is_same_connection(&own.client)
+            && claim.client.seen == own.client.seen
+            && claim.source == own.source
+            && (claim.by_server, claim.by_real) == (own.by_server, own.by_real);
+        (is_own && self.unit == known.unit && self.deleted.is_none()).then_some(true)
+    }
+
+    /// What is remembered of a lock to which nothing has happened since a client took it.
+    pub fn of_resting(hold: &Hold) -> Self {
+        let Some(timestamp) = hold.timestamp else { return Self::default() };
+        let (source, unit) = (&hold.acquired, (timestamp.unit, Arc::clone(&hold.acquired)));
+        let claims = vec![Claim::new(hold.client.clone(), Arc::clone(source), timestamp)];
+        Self { claims, unit: Some(unit), deleted: None }
+    }
 }
 
 /// How long a client claims to hold the lock.
@@ -49,6 +71,12 @@ struct Claim {
     /// The duration by the server's clock and by real time, in microseconds.
     by_server: i64,
     by_real: i64,
+}
+
+impl Claim {
+    fn new(client: ClientIdentity, source: Arc<JournalRef>, timestamp: Timestamp) -> Self {
+        Self { client, by_server: timestamp.micros - source.at, by_real: timestamp.micros - source.real, source }
+    }
 }
 
 /// A client deleted a lock that it does not hold, after it had read a timestamp there.
@@ -106,7 +134,7 @@ fn read_time(read: &LockRead) -> Option<(Timestamp, bool)> {
 }
 
 /// Whether two units mean the same to a client that compares numbers. Seconds with a fraction are seconds.
-fn are_one(one: TimeUnit, other: TimeUnit) -> bool {
+pub fn are_one_unit(one: TimeUnit, other: TimeUnit) -> bool {
     let plain = |unit| if unit == TimeUnit::Fractions { TimeUnit::Seconds } else { unit };
     plain(one) == plain(other)
 }
@@ -126,7 +154,7 @@ fn unit(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Times
         state.unit = Some((timestamp.unit, context.source.clone()));
         return false;
     };
-    if are_one(known, timestamp.unit) {
+    if are_one_unit(known, timestamp.unit) {
         return false;
     }
     let sentence = format!(
@@ -154,12 +182,7 @@ fn claim(context: &mut RuleContext<'_>, state: &mut ClocksState, timestamp: Time
     if source.real - source.earliest > VAGUE {
         return;
     }
-    let new = Claim {
-        client: actor,
-        by_server: timestamp.micros - source.at,
-        by_real: timestamp.micros - source.real,
-        source,
-    };
+    let new = Claim::new(actor, source, timestamp);
     // A client that uses real time is judged by that.
     let is_over = new.by_server.max(new.by_real) < -TOLERANCE;
     if is_over {

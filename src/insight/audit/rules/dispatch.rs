@@ -44,6 +44,8 @@ pub struct RestingRules {
     has_token: bool,
     /// It was taken without an expiry.
     pub is_endless: bool,
+    /// Its token is the time at which it ends.
+    pub is_timed: bool,
     /// It is not told yet that others can guess the token.
     pub has_guess: bool,
 }
@@ -53,12 +55,12 @@ impl RestingRules {
     /// reality; `None` if there may be more to tell than that others can guess the token.
     pub fn of_taking(token: &[u8], deadline: Option<i64>, (at, real): (i64, i64)) -> Option<Self> {
         let is_usual = deadline.is_none_or(|deadline| expiry::is_usual(deadline - at.div_euclid(1000)));
-        let is_timestamp = deadline.is_none() && Timestamp::to_come(token, at, real).is_some();
-        let has_guess = tokens::is_guessable(token, false, deadline.is_some(), (at, real));
-        let is_kept_whole = token.len() <= tokens::LONGEST_TOKEN && deadline != Some(0);
-        (is_usual && !is_timestamp && is_kept_whole).then_some(Self {
-            has_token: true,
-            is_endless: deadline.is_none(),
+        let is_timed = deadline.is_none() && Timestamp::to_come(token, at, real).is_some();
+        let has_guess = !is_timed && tokens::is_guessable(token, false, deadline.is_some(), (at, real));
+        (is_usual && deadline != Some(0)).then_some(Self {
+            has_token: !is_timed,
+            is_endless: deadline.is_none() && !is_timed,
+            is_timed,
             has_guess,
         })
     }
@@ -70,14 +72,13 @@ impl RuleState {
         let Self { ownership, lateness, expiry, clocks, tokens, ending, waiting, renewal, order, failover } = self;
         let is_initial = ownership.is_initial()
             && lateness.is_initial()
-            && clocks.is_initial()
             && ending.is_initial()
             && waiting.is_initial()
             && renewal.is_initial()
             && order.is_initial()
             && failover.is_initial();
-        let (has_token, is_endless) = (tokens.at_rest(hold)?, expiry.at_rest(hold)?);
-        is_initial.then_some(RestingRules { has_token, is_endless, has_guess: false })
+        let (has_token, is_endless, is_timed) = (tokens.at_rest(hold)?, expiry.at_rest(hold)?, clocks.at_rest(hold)?);
+        is_initial.then_some(RestingRules { has_token, is_endless, is_timed, has_guess: false })
     }
 
     /// Reads each state, so that its memory is fetched. What it returns means nothing.
@@ -95,8 +96,8 @@ impl RuleState {
 
     pub fn of_resting(resting: &RestingRules, hold: &Hold) -> Self {
         let tokens = TokensState::of_resting(resting.has_token, hold);
-        let expiry = ExpiryState::of_resting(resting.is_endless, hold);
-        Self { tokens, expiry, ..Self::default() }
+        let (expiry, clocks) = (ExpiryState::of_resting(resting.is_endless, hold), ClocksState::of_resting(hold));
+        Self { tokens, expiry, clocks, ..Self::default() }
     }
 }
 

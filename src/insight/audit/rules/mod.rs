@@ -22,11 +22,12 @@ mod tokens;
 mod waiting;
 mod wording;
 
+pub use clocks::are_one_unit;
 pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
 pub use failover::{LostHold, Replacement};
 pub use order::{WaitCommand, work_while_holding};
 pub use redlock::{AttemptName, NotedAnswer, is_of_attempt};
-pub use tokens::{LONGEST_TOKEN, class_of, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
+pub use tokens::{beginning, class_of, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
 pub use waiting::OFTEN_REFUSED;
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl TokensState {
         match &self.used[..] {
             [] => Some(false),
             [Used { token, client, first, other: None, times: 1 }] => {
-                let is_own = *token == hold.token && *first == hold.acquired;
+                let is_own = **token == *beginning(&hold.token) && *first == hold.acquired;
                 (is_own && client.is_same_connection(&hold.client) && client.seen == hold.client.seen).then_some(true)
             }
             _ => None,
@@ -59,7 +59,7 @@ impl TokensState {
 
     pub fn of_resting(has_token: bool, hold: &Hold) -> Self {
         let (client, first) = (hold.client.clone(), Arc::clone(&hold.acquired));
-        let used = Used { token: hold.token.clone(), client, first, other: None, times: 1 };
+        let used = Used { token: beginning(&hold.token).into(), client, first, other: None, times: 1 };
         Self { used: has_token.then_some(used).into_iter().collect() }
     }
 }
@@ -87,10 +87,15 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut TokensState, event: &L
     }
 }
 
+/// What is compared of a token.
+pub fn beginning(token: &[u8]) -> &[u8] {
+    &token[..token.len().min(LONGEST_TOKEN)]
+}
+
 /// A client uses a token: it takes the lock, or is refused.
 fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], took: bool) {
     let (Some(actor), source) = (context.actor.cloned(), context.source.clone()) else { return };
-    let token = &token[..token.len().min(LONGEST_TOKEN)];
+    let token = beginning(token);
     let Some(at) = state.used.iter().position(|used| *used.token == *token) else {
         if took {
             if state.used.len() >= MAX_TOKENS {
