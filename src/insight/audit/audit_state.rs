@@ -552,7 +552,7 @@ impl AuditState {
             tracked = self.locks.find(line.server, effect.db, effect.key);
         }
         let Some(lock) = tracked else { return };
-        let id = Arc::clone(&lock.id);
+        let (id, is_of_data) = (Arc::clone(&lock.id), lock.reasons.are_of_data());
         let (is_known, is_unlike) =
             (lock.is_known(), effect.is_unlike_locks() || self.is_rewritten(line, lock, effect));
         let is_unlike = is_unlike && (!is_known || lock.reasons.are_learned());
@@ -577,6 +577,7 @@ impl AuditState {
             _ => Vec::new(),
         };
         let is_looked_for = !looks.is_empty();
+        let was_data = !matches!(effect.effect, Effect::Read { .. }) || is_of_data;
         for (client, source) in looks {
             let read = LockRead { id: Arc::clone(&id), value: None, source, times_taken: 0 };
             let state = self.clients.meet(&client);
@@ -602,7 +603,9 @@ impl AuditState {
             self.forget_free(&id);
         }
         if is_looked_for {
-            self.note_guess(&id);
+            self.note_guess(&id, Guesses::note);
+        } else if !was_data && self.locks.reasons(id.server, id.db, &id.key).is_some_and(LockReasons::are_of_data) {
+            self.note_guess(&id, |guesses, id| guesses.note_read(id));
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {
             let LockId { server, db, key } = &*id;
@@ -626,13 +629,18 @@ impl AuditState {
         }
     }
 
-    /// A client has found a key free and set it. When so many like it came to nothing, they are followed no more.
-    fn note_guess(&mut self, id: &Arc<LockId>) {
+    /// A client has found a key free and set it, or read there as data what another one has set. When it is decided that keys like this
+    /// one are data, they are followed no more.
+    fn note_guess(
+        &mut self,
+        id: &Arc<LockId>,
+        note: impl FnOnce(&mut Guesses, &Arc<LockId>) -> Option<Vec<Arc<LockId>>>,
+    ) {
         let reasons = |state: &Self, id: &LockId| state.locks.reasons(id.server, id.db, &id.key);
         if !reasons(self, id).is_some_and(LockReasons::are_a_guess) {
             return;
         }
-        let Some(keys) = self.guesses.note(id) else { return };
+        let Some(keys) = note(&mut self.guesses, id) else { return };
         let are_locks = keys.iter().any(|id| reasons(self, id).is_some_and(LockReasons::are_enough));
         self.guesses.decide(id, are_locks);
         for id in keys {

@@ -20,15 +20,22 @@ pub struct Executed<'a, 'w> {
     pub reply: &'a [u8],
 }
 
-/// The database and the key of a command that is most probably about a lock.
+/// The database and the key of a command that may be about a lock.
 pub fn lock_key<'a>(commands: &Table, header: &RecordHeader<'a>) -> Option<(u32, &'a [u8])> {
     let row = commands.find(header.first).filter(|_| !header.is_event)?;
     match (row.kind, row.lock_effect) {
         (CommandKind::Script(_), _) => Some((header.db, header.all_words().nth(3)?)),
-        (_, LockEffect::SetByOptions) if header.words > 3 => Some((header.db, header.second)),
-        (_, LockEffect::SetIfAbsent | LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual) => {
-            Some((header.db, header.second))
-        }
+        (
+            _,
+            LockEffect::SetByOptions
+            | LockEffect::SetIfAbsent
+            | LockEffect::SetAndReturn
+            | LockEffect::Get
+            | LockEffect::Delete
+            | LockEffect::DeleteByOptions
+            | LockEffect::DeleteIfEqual
+            | LockEffect::Expire(..),
+        ) => Some((header.db, header.second)),
         _ => None,
     }
 }
