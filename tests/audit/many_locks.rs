@@ -217,6 +217,35 @@ fn what_an_auditor_knows_of_long_keys_is_bounded_as_well() {
     assert!(info["forgotten"].integer() > 0 && info["bytes-together"].integer() <= MOST, "{info:?}");
 }
 
+#[test]
+fn a_lock_that_is_kept_takes_four_hundred_bytes_whatever_its_value_is_and_whatever_its_holder_does_beside_it() {
+    /// More than are awake, and than are judged provisionally.
+    const LOCKS: i64 = 8_000;
+    const MOST_OF_ONE: i64 = 700;
+    let long = "t".repeat(200);
+    for (take, work) in [
+        ("SETNX lock:# END".to_owned(), None),
+        (format!("SET lock:# {long}# NX PX 3600000"), None),
+        (format!("SET lock:#:{long} token-of-#-0123456789abcdef NX PX 3600000"), None),
+        ("SET lock:# token-of-#-0123456789abcdef NX PX 3600000".to_owned(), Some("SET data:# 1")),
+    ] {
+        let server = start(Server::builder().audit());
+        let mut wire = Wire::connect(address(&server));
+        let mut other = Wire::connect(address(&server));
+        let now: i64 = wire.ask("TIME").items()[0].text().parse().expect("seconds");
+        for number in 0..LOCKS {
+            let ask = |wire: &mut Wire, line: &str| {
+                wire.ask(&line.replace('#', &number.to_string()).replace("END", &(now + 3600).to_string()))
+            };
+            ask(&mut wire, &take);
+            work.iter().for_each(|work| drop(ask(&mut wire, work)));
+        }
+        other.ask("REDOUBLE AUDIT COUNT");
+        let known = info(&mut other)["bytes-together"].integer();
+        assert!(known / LOCKS <= MOST_OF_ONE, "{take}: {known} bytes");
+    }
+}
+
 fn info(wire: &mut Wire) -> BTreeMap<String, Frame> {
     let reply = wire.ask("REDOUBLE AUDIT INFO");
     reply.items().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()

@@ -405,6 +405,33 @@ fn data_that_is_made_under_a_lock_is_no_lock_itself() {
 }
 
 #[test]
+fn a_lock_that_is_taken_in_two_steps_is_found_beside_a_cache_that_is_filled_in_the_same_way() {
+    let page = |number: u32| {
+        format!("A: GET page:{number}\nA: SET page:{number} text-of-the-page EX 60\nB: GET page:{number}\n")
+    };
+    let pages: String = (0..60).map(page).collect();
+    let race = "
+        A: GET relay
+        B: GET relay
+        A: SET relay relay-1
+        B: SET relay relay-2
+        A: SET sequence 1
+        B: SET sequence 2
+        A: DEL relay
+        B: DEL relay
+        ";
+    let played = play(&format!("{pages}{race}"));
+    assert!(played.why("relay").contains("guards"), "{}", played.why("relay"));
+    // The pages are none, and those that come are not followed any more.
+    let played = play(&format!("{pages}{}", page(60)));
+    assert!(
+        played.why("page:60").contains("not seen") || played.why("page:60").contains("no lock"),
+        "{}",
+        played.why("page:60")
+    );
+}
+
+#[test]
 fn why_says_what_showed_the_lock() {
     let played = play(
         "

@@ -20,7 +20,7 @@ use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
 use super::lock::{Hold, HoldEnd, Lock, LockId, LockKey, PastHold, Waiter};
 use super::lock_reason::{LockReason, LockReasons};
-use super::lock_table::{LockTable, drop_repeated};
+use super::lock_table::{LockTable, MANY, drop_repeated};
 use super::lock_tracker::LockTracker;
 use super::missing_replies::Knowledge;
 use super::program_links::SharedConnections;
@@ -31,6 +31,7 @@ use super::scope::Scope;
 use super::shelved_locks::ShelvedLocks;
 use super::timeline::{LockAccessKind, LockTimeline};
 use super::timestamp::Timestamp;
+use crate::base::background::free_beside;
 use crate::base::glob;
 use crate::powers::{EventKind, Outcome};
 
@@ -131,15 +132,20 @@ impl AuditState {
 
     /// Forgets who holds what on a server. The findings stay.
     pub fn forget_locks(&mut self, server: u16) {
+        let are_many = self.locks.len() >= MANY;
         self.locks.forget(server);
         self.forgotten.clear();
         self.refused.clear();
         self.shelved.forget(server);
-        self.deadlines.iter_mut().filter(|(number, _)| *number == server).for_each(|(_, ends)| ends.clear());
-        self.clients.forget(server);
+        let of_server = self.deadlines.iter_mut().filter(|(number, _)| *number == server);
+        let deadlines: Vec<_> = of_server.map(|(_, ends)| std::mem::take(ends)).collect();
+        let clients = self.clients.forget(server);
         self.processes.forget_server(server);
-        (self.global, self.shared) = (GlobalRuleState::default(), SharedConnections::default());
-        self.guesses = Guesses::default();
+        self.shared = SharedConnections::default();
+        let (global, guesses) = (std::mem::take(&mut self.global), std::mem::take(&mut self.guesses));
+        if are_many {
+            free_beside("redouble-audit", (deadlines, clients, global, guesses));
+        }
     }
 
     /// Forgets a server and its findings.

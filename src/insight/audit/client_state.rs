@@ -66,10 +66,10 @@ impl ClientStates {
         }
     }
 
-    /// Forgets the clients of a server.
-    pub fn forget(&mut self, server: u16) {
-        self.known.retain(|(number, _), _| *number != server);
+    /// Forgets the clients of a server. Returns them: what they have met may be much to free.
+    pub fn forget(&mut self, server: u16) -> Vec<Arc<ClientState>> {
         self.left.retain(|(id, _)| id.server != server);
+        self.known.extract_if(|(number, _), _| *number == server).map(|(_, state)| state).collect()
     }
 
     /// The last locks that such clients have had or have. Those who are named come first where there are too many.

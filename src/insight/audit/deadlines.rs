@@ -58,10 +58,6 @@ impl Deadlines {
         self.join(page);
     }
 
-    pub fn clear(&mut self) {
-        self.pages.clear();
-    }
-
     /// The earliest deadline.
     #[inline]
     pub fn first(&self) -> Option<i64> {

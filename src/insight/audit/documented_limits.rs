@@ -2,12 +2,14 @@
 
 use super::client_state::{MAX_ACCESSED, MAX_LOCKS as MAX_LOCKS_OF_CLIENT};
 use super::finding_collector::{MAX_FINDINGS, MAX_PENDING};
+use super::guesses::{MAX_GUESSED, MAX_READ};
 use super::key_versions::{READS, WRITES};
 use super::live_state::{BACKLOG, MAX_BACKLOG};
 use super::lock::{MAX_PAST_HOLDS, MAX_WAITERS};
 use super::lock_table::MAX_LOCKS;
 use super::lock_tracker::{MAX_HOLDS, MAX_MEMBERS};
 use super::lost_update::{MAX_IDLE_READS, MAX_NOTES};
+use super::presumed_locks::MAX_FRUITLESS_ALIKE;
 use super::rules::documented_limits::{
     EQUAL_PAUSES, MAX_ATTEMPTS, MAX_IDLE_RENEWALS, MAX_IN_A_SECOND, MAX_WITHOUT_PAUSE, ROUNDS,
 };
@@ -48,6 +50,9 @@ fn the_page_about_the_audit_has_the_limits_of_the_code() {
             format!("{} attempts", number(MAX_ATTEMPTS)),
             format!("the last {READS} readers and {WRITES} writers"),
             format!("reads {} values in a row", number(usize::from(MAX_IDLE_READS))),
+            format!("Where {MAX_READ} such keys"),
+            format!("or {} were set", number(MAX_GUESSED)),
+            format!("when {MAX_FRUITLESS_ALIKE} keys like each other"),
         ],
     );
 }

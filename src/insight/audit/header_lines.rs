@@ -90,7 +90,12 @@ impl Auditor {
     /// The command is noted in short if all that it did is to take a key of which nothing is known, to be refused by a lock at rest, or
     /// to give one back. Otherwise the rules see it at once.
     #[inline]
-    pub fn process_header(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
+    pub fn process_header(
+        &mut self,
+        server: u16,
+        (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
+        row: Option<&'static CommandSpec>,
+    ) -> bool {
         if header.is_event
             || header.is_cut
             || header.order != EffectOrder::Total
@@ -100,7 +105,7 @@ impl Auditor {
         {
             return false;
         }
-        let Some(row) = self.commands().find(header.first) else { return false };
+        let Some(row) = row else { return false };
         let is_script = match row.kind {
             CommandKind::Keys if is_about_lock(row, header) => false,
             CommandKind::Script(_) if header.has_more => true,

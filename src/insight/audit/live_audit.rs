@@ -154,7 +154,7 @@ impl LiveAudit {
                 false => progress.skip_to(written),
             }
         }
-        state.lookahead = None;
+        state.drop_lookahead();
         self.is_on.store(true, Ordering::Relaxed);
     }
 
@@ -243,7 +243,7 @@ impl LiveAudit {
         state.dropped.clear();
         state.learned_in_spaces = Arc::default();
         state.committed.inherit(Arc::default(), CarriedHolds::default());
-        state.lookahead = None;
+        state.drop_lookahead();
     }
 
     /// Goes back to the state of the start, as far as one server is concerned. The findings are archived for the conclusion.
@@ -275,7 +275,7 @@ impl LiveAudit {
         servers.iter_mut().filter(|known| known.server == server).for_each(ServerProgress::restart);
         self.thread.subscribers().end(server);
         self.is_on.store(self.initial.is_on, Ordering::Relaxed);
-        state.lookahead = None;
+        state.drop_lookahead();
         state.scope = Arc::clone(&self.initial.scope);
         self.was_on.store(self.initial.is_on, Ordering::Relaxed);
         if state.servers.len() <= 1 {
@@ -323,7 +323,7 @@ impl LiveAudit {
             state.commit(true);
         }
         state.committed.forget_findings();
-        state.lookahead = None;
+        state.drop_lookahead();
         state.published.clear();
     }
 

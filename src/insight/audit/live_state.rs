@@ -15,10 +15,11 @@ use super::finding::Finding;
 use super::finding_collector::{FindingCollector, FindingKey, key_of};
 use super::journal_line::JournalLine;
 use super::learned_locks::LearnedLocks;
-use super::lock_table::FETCHED;
+use super::lock_table::{FETCHED, MANY};
 use super::marks::MAX_TEXTS;
 use super::record_merge::{MergedRecords, ReadRecords, ServerRecords};
 use super::scope::Scope;
+use crate::base::background::free_beside;
 use crate::base::budget::{Forgetful, Share};
 use crate::powers::{Journal, JournalView, LockedJournal, RawRecord, RecordHeader};
 use crate::spec::Table;
@@ -238,7 +239,7 @@ impl LiveState {
             held.iter().map(view).unzip()
         };
         if !self.is_asked {
-            self.lookahead = None;
+            self.drop_lookahead();
         }
         self.find_gaps(views.iter().map(|(at, view)| (*at, view.oldest, view.written)));
         let read = views.iter().map(|(at, view)| ReadRecords {
@@ -354,9 +355,14 @@ impl LiveState {
             if server.has_gap && written > server.seen {
                 server.has_gap = false;
                 self.committed.note_gap(server.server);
-                self.lookahead = None;
+                drop_beside(self.lookahead.take());
             }
         }
+    }
+
+    /// Drops what was found out beyond what is committed.
+    pub fn drop_lookahead(&mut self) {
+        drop_beside(self.lookahead.take());
     }
 
     /// An auditor that has processed all records, as long as the audit is on. What is due should be committed before, so that the
@@ -376,7 +382,10 @@ impl LiveState {
             let views = held.iter().map(|(at, held)| (*at, held.view(next(*at), usize::MAX)));
             (views.collect::<Vec<_>>(), lookahead.is_some())
         };
-        let mut lookahead = match self.lookahead.take().filter(|_| continues) {
+        if !continues {
+            self.drop_lookahead();
+        }
+        let mut lookahead = match self.lookahead.take() {
             Some(lookahead) => lookahead,
             None => Lookahead { auditor: self.committed.clone(), settled: None, cursors: Vec::new(), real: i64::MIN },
         };
@@ -456,7 +465,7 @@ impl Forgetful for LiveState {
         for server in &self.servers {
             self.committed.note_gap(server.server);
         }
-        self.lookahead = None;
+        self.drop_lookahead();
         self.forgotten += locks as u64;
         self.count_memory();
         locks > 0
@@ -514,10 +523,20 @@ impl Lookahead {
     }
 }
 
+/// Frees a look-ahead, beside those who wait for the auditor if it knows much.
+fn drop_beside(lookahead: Option<Lookahead>) {
+    if let Some(lookahead) = lookahead
+        && lookahead.auditor.tracked_keys() >= MANY
+    {
+        free_beside("redouble-audit", lookahead);
+    }
+}
+
 /// Shows a record to an auditor; the header alone if that is enough.
 fn process(auditor: &mut Auditor, server: u16, unread: &RawRecord<'_>) {
     let is_done = |header: &RecordHeader<'_>| {
-        auditor.skip_unrelated(server, unread, header) || auditor.process_header(server, unread, header)
+        let row = auditor.commands().find(header.first);
+        auditor.skip_unrelated(server, (unread, header), row) || auditor.process_header(server, (unread, header), row)
     };
     if unread.header().as_ref().is_some_and(is_done) {
         return;

@@ -35,7 +35,7 @@ const MAX_DISMISSED: usize = 4096;
 /// How many keys may come to nothing before none is followed any more: what uses so many of them keeps data there.
 const MAX_FRUITLESS: u64 = 5_000;
 /// The same of keys that differ in numbers and random parts alone, and how many families of such keys are told apart.
-const MAX_FRUITLESS_ALIKE: u32 = 500;
+pub const MAX_FRUITLESS_ALIKE: u32 = 500;
 const MAX_FAMILIES: usize = 256;
 /// How many keys a client may have at once, and how many commands it may send meanwhile.
 const MAX_AT_ONCE: usize = 4;

@@ -105,13 +105,17 @@ impl Auditor {
     /// Processes a line by its header alone if that shows that it has nothing to do with locks, as nearly all lines of
     /// nearly all programs. Returns whether it did.
     #[inline]
-    pub fn skip_unrelated(&mut self, server: u16, record: &RawRecord<'_>, header: &RecordHeader<'_>) -> bool {
+    pub fn skip_unrelated(
+        &mut self,
+        server: u16,
+        (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
+        row: Option<&'static CommandSpec>,
+    ) -> bool {
         if header.is_event || header.order != EffectOrder::Total || self.has_waiting_lines() {
             return false;
         }
         let client = (server, header.client);
         let is_met = self.last_client.is(client) || self.state.clients.contains_key(&client);
-        let row = self.commands.find(header.first);
         if is_met && row.is_none() {
             return false;
         }
