@@ -583,7 +583,7 @@ impl AuditState {
             _ => Vec::new(),
         };
         let is_looked_for = !looks.is_empty();
-        let was_data = !matches!(effect.effect, Effect::Read { .. }) || is_of_data;
+        let may_show_data = matches!(effect.effect, Effect::Read { .. }) && !is_of_data;
         for (client, source) in looks {
             let read = LockRead { id: Arc::clone(&id), value: None, source, times_taken: 0 };
             let state = self.clients.meet(&client);
@@ -610,7 +610,7 @@ impl AuditState {
         }
         if is_looked_for {
             self.note_guess(&id, Guesses::note);
-        } else if !was_data && self.locks.reasons(id.server, id.db, &id.key).is_some_and(LockReasons::are_of_data) {
+        } else if may_show_data && self.locks.reasons(id.server, id.db, &id.key).is_some_and(LockReasons::are_of_data) {
             self.note_guess(&id, |guesses, id| guesses.note_read(id));
         }
         if matches!(effect.effect, Effect::Unknown { .. }) && self.doubted.len() < MAX_DOUBTED {

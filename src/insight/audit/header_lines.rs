@@ -21,6 +21,7 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_table::Place;
 use super::reply_value::ReplyValue;
+use super::resting_lock::Release;
 use super::script_effects::script_effects;
 use super::short_notes::{Attempt, Note};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
@@ -49,7 +50,7 @@ struct Script<'a> {
 /// What becomes of a command.
 enum Course<'a> {
     Attempt(Attempt<'a>, Note<'a>, Arc<LineForm>),
-    Release(Place, Arc<LineForm>),
+    Release(Place, Arc<LineForm>, Release),
     Read(Arc<LockId>),
     Tracked(Arc<LockId>),
 }
@@ -146,9 +147,9 @@ impl Auditor {
         self.state.advance_time(server, header.seq, (at, real), real);
         match course {
             Course::Attempt(attempt, note, form) => self.state.note(&attempt, note, form),
-            Course::Release(place, form) => {
-                let release = NotedCommand { form, seq: line.seq, at, real };
-                self.state.give_back(place, &line.by, release);
+            Course::Release(place, form, release) => {
+                let command = NotedCommand { form, seq: line.seq, at, real };
+                self.state.give_back(place, &line.by, (command, release));
             }
             Course::Read(id) => {
                 self.last_client.forget();
@@ -230,7 +231,7 @@ impl AuditState {
         }
         let inside = line.script.map_or(&[][..], |script| &script.nested);
         match self.released_in_short(place, &line.by, (effect, line.at), (line.words, inside)) {
-            Some(form) => Some(Course::Release(place, form)),
+            Some((form, release)) => Some(Course::Release(place, form, release)),
             None => self.tracked(place, effect).map(Course::Tracked),
         }
     }

@@ -17,7 +17,7 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Guarded, Refusal, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{Guarded, Refusal, Release, RestingLock, Taking, TrackedLock};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -364,7 +364,12 @@ impl LockTable {
     }
 
     /// Notes that the holder of a lock at rest gives it back, and the reasons with it. Returns the findings that count from now on.
-    pub fn note_release(&mut self, place: Place, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
+    pub fn note_release(
+        &mut self,
+        place: Place,
+        release: (NotedCommand, Release),
+        reasons: LockReasons,
+    ) -> ThinVec<Finding> {
         self.note(place, |lock| lock.note_release(release, reasons))
     }
 

@@ -14,6 +14,7 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::client_state::ClientStates;
+use super::code::Code;
 use super::deadlines::Deadlines;
 use super::effect::{Effect, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
@@ -111,11 +112,20 @@ struct HoldersWork {
     guarded: Option<Box<GuardedWork>>,
 }
 
+/// How a client gives a lock back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It compares its token in the same step.
+    Compared,
+    /// It deletes the key, whatever its value is.
+    ByKey,
+}
+
 /// What has happened since beside the refusals.
 #[derive(Clone)]
 enum Since {
-    /// The client compared its token and deleted the key with this command. There are no refusals then.
-    GivenBack(NotedCommand),
+    /// The client deleted the key with this command. There are no refusals then.
+    GivenBack(NotedCommand, Release),
     /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
     Ended(ThinVec<Arc<ConnectionEnd>>),
 }
@@ -315,6 +325,11 @@ impl RestingLock {
 
     /// The lock as it was, when these were the last ends of connections.
     pub fn wake(&self, recent: &RecentEnds) -> TrackedLock {
+        self.wake_telling(recent).0
+    }
+
+    /// The same, with what is told of what has happened since: it was told at once.
+    fn wake_telling(&self, recent: &RecentEnds) -> (TrackedLock, FindingCollector) {
         let (acquired, client) = (self.acquired(), self.holder());
         let shown = self.shown.into_iter().flatten();
         let reason_sources = shown.map(|reason| (reason, (*acquired).clone())).collect();
@@ -352,18 +367,18 @@ impl RestingLock {
         if self.rules.has_guess {
             FindingCollector::hold_back(&mut lock.pending, self.guess());
         }
-        self.show_since(&mut tracked, recent);
-        tracked
+        let told = self.show_since(&mut tracked, recent);
+        (tracked, told)
     }
 
     /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
-    /// lock was left behind.
-    fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) {
+    /// lock was left behind, or given back unchecked. Returns that.
+    fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) -> FindingCollector {
+        let mut collector = FindingCollector::default();
         let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
         if self.refusals.is_empty() && self.since.is_none() && ends.is_empty() {
-            return;
+            return collector;
         }
-        let mut collector = FindingCollector::default();
         ends.sort_by_key(|end| end.source.seq);
         let mut ends = ends.into_iter().peekable();
         for refusal in &self.refusals {
@@ -379,27 +394,40 @@ impl RestingLock {
             }
         }
         ends.for_each(|end| end.show(tracked, &mut collector));
-        if let Some(Since::GivenBack(release)) = self.since.as_deref() {
-            let source = release.source(self.id.server, &self.id.key, &self.token);
-            let by = release.by(self.id.server);
-            show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect()));
+        if let Some(Since::GivenBack(command, release)) = self.since.as_deref() {
+            let source = command.source(self.id.server, &self.id.key, &self.token);
+            let by = command.by(self.id.server);
+            show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect(*release)));
         }
-        let told = usize::from(self.rules.is_endless && self.is_left(recent));
+        let told = usize::from(self.rules.is_endless && self.is_left(recent)) + usize::from(self.is_unchecked());
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
         let is_silent = collector.findings().len() + tracked.lock.pending.len() == held_back + told;
         debug_assert!(is_silent, "what follows from what happened at a lock at rest is told too late");
         debug_assert!(tracked.lock.reasons == self.reasons, "a lock at rest is known for other reasons than it was");
+        collector
     }
 
-    /// What its holder does that gives it back. Whoever has written a time looks at the clock instead of the token.
-    fn release_effect(&self) -> KeyEffect<'_> {
+    /// Whether its holder gave it back without a look at whose it was, and should have looked.
+    fn is_unchecked(&self) -> bool {
+        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, Release::ByKey)))
+    }
+
+    /// What is told of that.
+    pub fn unchecked(&self, recent: &RecentEnds) -> Option<Finding> {
+        let told = self.wake_telling(recent).1;
+        let is_it = |finding: &&Arc<Finding>| finding.code == Code::UncheckedRelease;
+        told.findings().iter().find(is_it).map(|finding| Finding::clone(finding))
+    }
+
+    /// What its holder does that gives it back.
+    fn release_effect(&self, release: Release) -> KeyEffect<'_> {
         KeyEffect {
             db: self.id.db,
             key: &self.id.key,
             effect: Effect::Delete { removed: Some(true) },
-            precondition: match self.rules.is_timed {
-                true => Precondition::None,
-                false => Precondition::Compared(Some(&self.token)),
+            precondition: match release {
+                Release::Compared => Precondition::Compared(Some(&self.token)),
+                Release::ByKey => Precondition::None,
             },
         }
     }
@@ -419,21 +447,27 @@ impl RestingLock {
         }
     }
 
-    /// Whether an effect of the client that holds it gives it back at this time on the server's clock and in reality, and nothing follows
-    /// from that but that the lock is free. Of a lock without an end, `no-expiry` is told then.
-    pub fn is_given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> bool {
+    /// How an effect of the client that holds it gives it back at this time on the server's clock and in reality, if nothing follows
+    /// from that but that the lock is free, and perhaps unchecked. Of a lock without an end, `no-expiry` is told then; a time is written
+    /// by those who look at the clock instead of the token.
+    pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<Release> {
         let is_as_taken = self.refusals.is_empty() && self.since.is_none();
-        let is_in_time = match self.timestamp() {
-            Some(timestamp) => !timestamp.is_past(at, real),
-            None => self.deadline.is_some(),
+        let (is_in_time, ways) = match self.timestamp() {
+            Some(timestamp) => (!timestamp.is_past(at, real), &[Release::ByKey][..]),
+            None => (self.deadline.is_some(), &[Release::Compared, Release::ByKey][..]),
         };
-        is_as_taken && is_in_time && *effect == self.release_effect()
+        let may_be = is_as_taken && is_in_time;
+        ways.iter().copied().find(|release| may_be && *effect == self.release_effect(*release))
     }
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
     /// held back, but for the guess.
-    pub fn note_release(&mut self, release: NotedCommand, reasons: LockReasons) -> ThinVec<Finding> {
-        self.since = Some(Box::new(Since::GivenBack(release)));
+    pub fn note_release(
+        &mut self,
+        (command, release): (NotedCommand, Release),
+        reasons: LockReasons,
+    ) -> ThinVec<Finding> {
+        self.since = Some(Box::new(Since::GivenBack(command, release)));
         self.reasons = reasons;
         // What it guards is of no interest any more.
         self.work = self.work.take().and_then(|work| HoldersWork::of(&work.used_keys, None));
@@ -512,7 +546,7 @@ impl RestingLock {
 
     /// Whether it was given back.
     pub fn is_free(&self) -> bool {
-        matches!(self.since.as_deref(), Some(Since::GivenBack(_)))
+        matches!(self.since.as_deref(), Some(Since::GivenBack(..)))
     }
 
     pub fn number(&self) -> u64 {

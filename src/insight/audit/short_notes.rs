@@ -25,7 +25,7 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{Refusal, RestingLock, Taking};
+use super::resting_lock::{Refusal, Release, RestingLock, Taking};
 use super::rules::{
     NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
     work_while_holding,
@@ -145,6 +145,16 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
     Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own })
 }
 
+/// The reasons of a lock at rest with those that its release shows.
+fn given_back_reasons(lock: &RestingLock, release: Release) -> LockReasons {
+    let mut reasons = lock.reasons();
+    if release == Release::Compared {
+        reasons.add(LockReason::Compared);
+    }
+    reasons.add(LockReason::Returned);
+    reasons
+}
+
 /// Counts a lock at rest that is known for one with these reasons, and was not before, and tells that its token can be guessed.
 fn note_known(collector: &mut FindingCollector, lock: &RestingLock, reasons: LockReasons) {
     if lock.reasons().are_enough() || !reasons.are_enough() {
@@ -218,7 +228,8 @@ impl AuditState {
             line.with_nested(|inside| self.released_in_short(place, &by, (effect, line.at), (&line.words, inside)));
         let Some(form) = form else { return false };
         let JournalLine { seq, at, real, .. } = *line;
-        self.give_back(place, &by, NotedCommand { form, seq, at, real });
+        let (form, release) = form;
+        self.give_back(place, &by, (NotedCommand { form, seq, at, real }, release));
         true
     }
 
@@ -291,41 +302,51 @@ impl AuditState {
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
         (words, inside): (&[&[u8]], &[NestedCommand<'_>]),
-    ) -> Option<Arc<LineForm>> {
+    ) -> Option<(Arc<LineForm>, Release)> {
         if !matches!(effect.effect, Effect::Delete { removed: Some(true) }) {
             return None;
         }
-        let lock = self.locks.resting(place).filter(|lock| self.is_given_back(lock, by, (effect, at)))?;
-        let id = Arc::clone(lock.id());
-        self.locks.forms().of_commands(by, words, inside, (&id.key, effect.precondition.token().unwrap_or_default()))
+        let lock = self.locks.resting(place)?;
+        let release = self.given_back(lock, by, (effect, at))?;
+        let (id, token) = (Arc::clone(lock.id()), effect.precondition.token().unwrap_or_default());
+        Some((self.locks.forms().of_commands(by, words, inside, (&id.key, token))?, release))
     }
 
-    fn is_given_back(&self, lock: &RestingLock, by: &ClientIdentity, (effect, at): (&KeyEffect<'_>, i64)) -> bool {
+    fn given_back(
+        &self,
+        lock: &RestingLock,
+        by: &ClientIdentity,
+        (effect, at): (&KeyEffect<'_>, i64),
+    ) -> Option<Release> {
         // Who has read what is there and deletes the key then may have been too late.
         let has_read = || {
             let client = self.clients.get(&(by.server, by.id));
             client.is_some_and(|client| client.last_read_of(lock.id()).is_some())
         };
-        lock.was_taken_by(by)
-            && lock.is_given_back_by(effect, (at, by.seen))
+        let release = lock.given_back_by(effect, (at, by.seen)).filter(|_| lock.was_taken_by(by))?;
+        let is_known = release == Release::Compared || given_back_reasons(lock, release).are_enough();
+        let may_be = is_known
             && !has_read()
             && (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, effect.key))
             && !self.global.has_losses()
-            && self.global.is_alone(lock.id(), lock.token())
+            && self.global.is_alone(lock.id(), lock.token());
+        may_be.then_some(release)
     }
 
     /// The holder of a lock at rest gives it back.
-    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, release: NotedCommand) {
+    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, Release)) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
-        let mut reasons = lock.reasons();
-        if lock.timestamp().is_none() {
-            reasons.add(LockReason::Compared);
-        }
-        reasons.add(LockReason::Returned);
+        let is_unchecked = release == Release::ByKey && lock.timestamp().is_none();
+        let reasons = given_back_reasons(lock, release);
         note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());
-        self.locks.note_release(place, release, reasons).into_iter().for_each(|told| self.collector.add(told));
+        let told = self.locks.note_release(place, (command, release), reasons);
+        told.into_iter().for_each(|told| self.collector.add(told));
+        if let Some(lock) = self.locks.resting(place).filter(|_| is_unchecked) {
+            let recent = self.locks.recent_ends();
+            self.collector.add_if_listed(Code::UncheckedRelease, &id, || lock.unchecked(recent));
+        }
         if let Some(deadline) = deadline {
             self.forget_deadline(id.server, deadline, number);
         }
