@@ -218,7 +218,7 @@ fn what_an_auditor_knows_of_long_keys_is_bounded_as_well() {
 }
 
 #[test]
-fn a_lock_that_is_kept_takes_four_hundred_bytes_whatever_its_value_is_and_whatever_its_holder_does_beside_it() {
+fn a_lock_that_is_kept_takes_hundreds_of_bytes_and_not_thousands_whatever_its_value_is_and_its_holder_does() {
     /// More than are awake, and than are judged provisionally.
     const LOCKS: i64 = 8_000;
     const MOST_OF_ONE: i64 = 700;
