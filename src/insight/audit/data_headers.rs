@@ -28,6 +28,11 @@ enum Check {
     Suspect,
 }
 
+/// Whether a reply is an error, or unknown.
+fn tells_nothing(reply: &[u8]) -> bool {
+    reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!'))
+}
+
 impl Uses<'_, '_> {
     /// Tells the uses, one after the other.
     fn tell(&self, mut tell: impl FnMut(PartId, &DataUse<'_>, &Moment, &Step<'_>)) {
@@ -76,7 +81,7 @@ impl LostUpdates {
         if header.is_cut || header.outcome != Outcome::Answered {
             return false;
         }
-        if header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!')) {
+        if tells_nothing(header.reply) {
             return !header.reply.is_empty();
         }
         // A client is met with its first command about data, whoever reads the journal.
@@ -104,8 +109,7 @@ impl LostUpdates {
         commands: &[(RecordHeader<'_>, &'static CommandSpec)],
         guesses: &Guesses,
     ) -> bool {
-        let is_error = |header: &RecordHeader<'_>| header.reply.first().is_none_or(|kind| matches!(kind, b'-' | b'!'));
-        let told = commands.iter().filter(|(header, row)| uses_data(row) && !is_error(header));
+        let told = commands.iter().filter(|(header, row)| uses_data(row) && !tells_nothing(header.reply));
         let uses = told.map(|(header, row)| Uses { server, header, row, within: Within::Transaction });
         let uses: SmallVec<[Uses<'_, '_>; 8]> = uses.collect();
         let Some(first) = uses.first() else { return true };

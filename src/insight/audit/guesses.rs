@@ -111,14 +111,10 @@ impl Guesses {
         keys.sum::<usize>() * KEY
     }
 
-    /// Whether the family of a key is told apart from others.
-    fn knows(&self, id: &LockId) -> bool {
-        self.families.len() < MAX_FAMILIES || self.families.contains_key(&family_of(id.db, &id.key))
-    }
-
     fn family_mut(&mut self, id: &LockId) -> &mut Arc<Family> {
-        match self.knows(id) {
-            true => self.families.entry(family_of(id.db, &id.key)).or_default(),
+        let family = family_of(id.db, &id.key);
+        match self.families.len() < MAX_FAMILIES || self.families.contains_key(&family) {
+            true => self.families.entry(family).or_default(),
             false => &mut self.others,
         }
     }

@@ -355,14 +355,18 @@ impl LiveState {
             if server.has_gap && written > server.seen {
                 server.has_gap = false;
                 self.committed.note_gap(server.server);
-                drop_beside(self.lookahead.take());
+                self.drop_lookahead();
             }
         }
     }
 
-    /// Drops what was found out beyond what is committed.
+    /// Drops what was found out beyond what is committed, beside those who wait for the auditor if that is much.
     pub fn drop_lookahead(&mut self) {
-        drop_beside(self.lookahead.take());
+        if let Some(lookahead) = self.lookahead.take()
+            && lookahead.auditor.tracked_keys() >= MANY
+        {
+            free_beside("redouble-audit", lookahead);
+        }
     }
 
     /// An auditor that has processed all records, as long as the audit is on. What is due should be committed before, so that the
@@ -520,15 +524,6 @@ impl Lookahead {
                     .raw_records_from(cursor.written)
                     .all(|unread| unread.seq > cursor.seq && (self.cursors.len() == 1 || unread.real >= self.real))
         })
-    }
-}
-
-/// Frees a look-ahead, beside those who wait for the auditor if it knows much.
-fn drop_beside(lookahead: Option<Lookahead>) {
-    if let Some(lookahead) = lookahead
-        && lookahead.auditor.tracked_keys() >= MANY
-    {
-        free_beside("redouble-audit", lookahead);
     }
 }
 

@@ -452,9 +452,9 @@ impl RestingLock {
     /// by those who look at the clock instead of the token.
     pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<Release> {
         let is_as_taken = self.refusals.is_empty() && self.since.is_none();
-        let (is_in_time, ways) = match self.timestamp() {
-            Some(timestamp) => (!timestamp.is_past(at, real), &[Release::ByKey][..]),
-            None => (self.deadline.is_some(), &[Release::Compared, Release::ByKey][..]),
+        let (is_in_time, ways) = match self.rules.is_timed {
+            true => (!self.is_timed_out((at, real)), &[Release::ByKey][..]),
+            false => (self.deadline.is_some(), &[Release::Compared, Release::ByKey][..]),
         };
         let may_be = is_as_taken && is_in_time;
         ways.iter().copied().find(|release| may_be && *effect == self.release_effect(*release))
@@ -535,8 +535,12 @@ impl RestingLock {
     /// Whether no connection has ended of those that have to do with it, and its time is not over at this time on the server's clock and
     /// in reality.
     pub fn is_undisturbed(&self, (at, real): (i64, i64), recent: &RecentEnds) -> bool {
-        let is_over = self.timestamp().is_some_and(|timestamp| timestamp.is_past(at, real));
-        !is_over && self.since.is_none() && self.sum_of_ends(recent) == 0
+        !self.is_timed_out((at, real)) && self.since.is_none() && self.sum_of_ends(recent) == 0
+    }
+
+    /// Whether the time is past that its holder has written there.
+    fn is_timed_out(&self, (at, real): (i64, i64)) -> bool {
+        self.timestamp().is_some_and(|timestamp| timestamp.is_past(at, real))
     }
 
     /// Whether it has no expiry.
@@ -614,8 +618,8 @@ impl RestingLock {
 
     /// Whether a client has it for certain, as the server does, and its time is not over.
     pub fn is_certain(&self, client: &ClientIdentity, (at, real): (i64, i64), recent: &RecentEnds) -> bool {
-        let is_over = self.deadline().is_some_and(|deadline| at.div_euclid(1000) > deadline)
-            || self.timestamp().is_some_and(|timestamp| timestamp.is_past(at, real));
+        let is_over =
+            self.deadline().is_some_and(|deadline| at.div_euclid(1000) > deadline) || self.is_timed_out((at, real));
         self.was_taken_by(client) && !is_over && !self.is_free() && !self.is_left(recent)
     }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::audit_state::AuditState;
 use super::auditor::Auditor;
 use super::client_identity::ClientIdentity;
+use super::command_effects::{Condition, SetOptions};
 use super::command_text::text_of;
 use super::journal_line::plausible;
 use super::work_after_loss::{has_all_for_certain, note_certain_work};
@@ -91,14 +92,9 @@ fn touched_keys(row: &CommandSpec, header: &RecordHeader<'_>) -> Option<Touched>
 /// Whether a SET has no options but an expiry.
 #[inline]
 fn sets_only(header: &RecordHeader<'_>) -> bool {
-    let is_expiry = |word: &[u8]| {
-        [&b"EX"[..], b"PX", b"EXAT", b"PXAT", b"KEEPTTL"].iter().any(|name| word.eq_ignore_ascii_case(name))
-    };
-    match header.words {
-        3 => true,
-        4 | 5 => header.all_words().nth(3).is_some_and(is_expiry),
-        _ => false,
-    }
+    let words: Words<'_> = header.all_words().skip(3).collect();
+    let options = SetOptions::of(&words);
+    header.words >= 3 && options.condition == Condition::None && !options.get
 }
 
 impl Auditor {
