@@ -79,7 +79,7 @@ fn line() -> impl Strategy<Value = Line> {
     let take = select(vec!["SET %k %t NX PX %m", "SET %k %t PX %m NX", "SETNX %k %t", "SET %k %t PX %m"]);
     let give = prop_oneof![
         6 => Just("RELEASE %k %t"),
-        1 => Just("EXTEND %k %t 1000"),
+        3 => select(vec!["EXTEND %k %t 1000", "EXTEND %k %t 30000", "EXPIRE %k 30", "PEXPIRE %k 1000"]),
         3 => select(vec![
             // With an array, with nothing, with two keys, with what the script does besides, and of a function.
             "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return {1, 2} end return {}\" 1 %k %t",
@@ -101,7 +101,7 @@ fn line() -> impl Strategy<Value = Line> {
         ]),
         1 => select(vec![
             "SELECT 1", "SELECT 0", "RENAME %k lock:b", "COPY %k lock:job", "MOVE %k 1", "FLUSHALL", "SWAPDB 0 1",
-            "WATCH %k", "CLIENT SETNAME other", "HELLO 3", "EXPIRE %k 30",
+            "WATCH %k", "CLIENT SETNAME other", "HELLO 3", "PEXPIRE %k 5", "EXPIRE %k 100000", "EXPIRE %k 0", "EXPIRE %k 60 GT",
         ]),
     ];
     let millis = select(vec![30_000, 30_000, 1000, 100, 5]);
@@ -534,4 +534,9 @@ fn what_others_do_to_a_lock_that_was_left_behind_is_judged_as_ever() {
             ));
         }
     }
+}
+
+#[test]
+fn a_connection_that_ends_behind_an_unchecked_release_ends_behind_it_for_the_rules_as_well() {
+    play(&told(&[Line::Other("b", "lock:b", "MOVE %k 1"), Line::Lost("b", "lock:job"), Line::Lost("A", "lock:b")]));
 }

@@ -222,12 +222,15 @@ fn a_lock_that_is_kept_takes_hundreds_of_bytes_and_not_thousands_whatever_its_va
     /// More than are awake, and than are judged provisionally.
     const LOCKS: i64 = 8_000;
     const MOST_OF_ONE: i64 = 700;
+    const EXTEND: &str = "EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 3600000) end \
+        return 0\" 1 lock:# token-of-#-0123456789abcdef";
     let long = "t".repeat(200);
     for (take, work) in [
         ("SETNX lock:# END".to_owned(), None),
         (format!("SET lock:# {long}# NX PX 3600000"), None),
         (format!("SET lock:#:{long} token-of-#-0123456789abcdef NX PX 3600000"), None),
         ("SET lock:# token-of-#-0123456789abcdef NX PX 3600000".to_owned(), Some("SET data:# 1")),
+        ("SET lock:# token-of-#-0123456789abcdef NX PX 30000".to_owned(), Some(EXTEND)),
     ] {
         let server = start(Server::builder().audit());
         let mut wire = Wire::connect(address(&server));

@@ -656,9 +656,7 @@ impl LockTracker<'_> {
             && self.context.lock.deadline.is_none()
             && self.context.lock.holds[hold].extensions == 0
         {
-            // A counter begins like that, too, but not with a token.
-            let is_token = is_unique_token(&self.context.lock.holds[hold].token);
-            self.note_reason(if is_token { LockReason::ExpiryBehind } else { LockReason::Behind });
+            self.note_reason(shown_by_expiry(&self.context.lock.holds[hold].token));
         }
         self.emit(&LockEvent::Extended { hold, precondition, is_own, expiry, deadline, value: None });
         if deadline.is_some_and(|deadline| deadline <= source.at.div_euclid(1000)) {
@@ -778,6 +776,12 @@ pub fn shown_by_refusal(known: LockReasons, has: Option<&[u8]>, offered: Option<
         () if is_alike => Some(LockReason::Alike),
         () => Some(LockReason::Contended),
     }
+}
+
+/// For which reason it is a lock if its holder gives it an expiry in a second command. A counter begins like that, too, but not with a
+/// token.
+pub fn shown_by_expiry(token: &[u8]) -> LockReason {
+    if is_unique_token(token) { LockReason::ExpiryBehind } else { LockReason::Behind }
 }
 
 /// Whether a value is a number that is no mark, or a document.

@@ -101,7 +101,7 @@ impl AuditState {
             }
             if is_told {
                 let recent = self.locks.recent_ends();
-                self.collector.add_if_listed(Code::NoExpiry, id, || lock.left_behind(end, recent));
+                self.collector.add_if_listed((Code::NoExpiry, 0), id, || lock.left_behind(end, recent));
             }
             self.global.note_left(id, lock.token());
             if let Some(state) = self.clients.get_mut(&(end.client.server, end.client.id)) {

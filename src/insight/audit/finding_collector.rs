@@ -219,10 +219,10 @@ impl FindingCollector {
         }
     }
 
-    /// Adds a finding of nobody about a lock, which is made only if there is room for it.
-    pub fn add_if_listed(&mut self, code: Code, id: &LockId, make: impl FnOnce() -> Option<Finding>) {
+    /// Adds a finding about a lock, whose culprit it is or 0, which is made only if there is room for it.
+    pub fn add_if_listed(&mut self, (code, culprit): (Code, u64), id: &LockId, make: impl FnOnce() -> Option<Finding>) {
         let is_full = self.findings.len() >= MAX_FINDINGS && self.are_whole() && self.marks.is_empty();
-        let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), 0, None));
+        let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), culprit, None));
         if is_full && !self.scope.off.contains(&code) && !is_known() {
             self.unlisted += 1;
         } else if let Some(finding) = make() {

@@ -1,7 +1,7 @@
 //! Commands that their records' headers tell: each is about one lock and nothing else.
 //!
 //! To decode a record, and to go through all that a line may be about, takes several times as long as what the commands of locks need:
-//! SETNX, SET with NX, DEL and its like, and scripts that use one key, as libraries release and extend locks.
+//! SETNX, SET with NX, DEL, EXPIRE and their like, and scripts that use one key, as libraries release and extend locks.
 
 use std::sync::Arc;
 
@@ -21,9 +21,8 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_table::Place;
 use super::reply_value::ReplyValue;
-use super::resting_lock::Release;
 use super::script_effects::script_effects;
-use super::short_notes::{Attempt, Note};
+use super::short_notes::{Attempt, Note, Step};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::protocol::parse_integer;
 use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect};
@@ -50,7 +49,7 @@ struct Script<'a> {
 /// What becomes of a command.
 enum Course<'a> {
     Attempt(Attempt<'a>, Note<'a>, Arc<LineForm>),
-    Release(Place, Arc<LineForm>, Release),
+    Step(Place, Arc<LineForm>, Step),
     Read(Arc<LockId>),
     Tracked(Arc<LockId>),
 }
@@ -79,7 +78,7 @@ fn is_about_lock(row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
         // Without a condition it has three words.
         LockEffect::SetByOptions => header.words > 3,
         LockEffect::Delete => header.words == 2,
-        LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual => true,
+        LockEffect::DeleteByOptions | LockEffect::DeleteIfEqual | LockEffect::Expire(..) => true,
         _ => false,
     };
     is_about_one && is_answer && !header.has_more
@@ -147,9 +146,9 @@ impl Auditor {
         self.state.advance_time(server, header.seq, (at, real), real);
         match course {
             Course::Attempt(attempt, note, form) => self.state.note(&attempt, note, form),
-            Course::Release(place, form, release) => {
+            Course::Step(place, form, step) => {
                 let command = NotedCommand { form, seq: line.seq, at, real };
-                self.state.give_back(place, &line.by, (command, release));
+                self.state.note_step(place, &line.by, command, step);
             }
             Course::Read(id) => {
                 self.last_client.forget();
@@ -230,8 +229,8 @@ impl AuditState {
             return self.read_in_short(place, &line.by, value, line.at).map(Course::Read);
         }
         let inside = line.script.map_or(&[][..], |script| &script.nested);
-        match self.released_in_short(place, &line.by, (effect, line.at), (line.words, inside)) {
-            Some((form, release)) => Some(Course::Release(place, form, release)),
+        match self.step_in_short(place, &line.by, (effect, line.at), (line.words, inside)) {
+            Some((form, step)) => Some(Course::Step(place, form, step)),
             None => self.tracked(place, effect).map(Course::Tracked),
         }
     }

@@ -17,7 +17,7 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Guarded, Refusal, Release, RestingLock, Taking, TrackedLock};
+use super::resting_lock::{Check, Guarded, Refusal, RestingLock, Taking, TrackedLock, WorkSoFar};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -367,10 +367,26 @@ impl LockTable {
     pub fn note_release(
         &mut self,
         place: Place,
-        release: (NotedCommand, Release),
+        release: (NotedCommand, Check),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.note(place, |lock| lock.note_release(release, reasons))
+    }
+
+    /// Notes that the holder of a lock at rest gives it another deadline, and the reasons with it. Returns the findings that count from now
+    /// on.
+    pub fn note_extension(
+        &mut self,
+        place: Place,
+        extension: (NotedCommand, Check),
+        then: (i64, WorkSoFar),
+        reasons: LockReasons,
+    ) -> ThinVec<Finding> {
+        let told = self.work_beside(place, |kept| match kept {
+            KeptLock::Resting(resting) => Arc::make_mut(resting).lock_mut().note_extension(extension, then, reasons),
+            KeptLock::Awake(_) => ThinVec::new(),
+        });
+        told.unwrap_or_default()
     }
 
     fn note(&mut self, place: Place, note: impl FnOnce(&mut RestingLock) -> ThinVec<Finding>) -> ThinVec<Finding> {

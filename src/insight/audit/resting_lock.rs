@@ -1,9 +1,9 @@
-//! A lock that one client took and to which nothing has happened since but that others were refused, that connections ended, or that
-//! the client gave it back, in a tenth of the memory.
+//! A lock that one client took and to which nothing has happened since but that the client extended it once, that others were refused,
+//! that connections ended, or that the client gave it back, in a tenth of the memory.
 //!
 //! A program that has to do with many locks has nearly all of them like that. What is left out here can be told from the rest:
-//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Refusals and releases are noted in short
-//! (`short_notes.rs` says which), and the rules see them then.
+//! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Extensions, refusals and releases are noted
+//! in short (`short_notes.rs` says which), and the rules see them then.
 
 use std::iter;
 use std::num::{NonZeroI64, NonZeroU64};
@@ -14,9 +14,8 @@ use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
 use super::client_state::ClientStates;
-use super::code::Code;
 use super::deadlines::Deadlines;
-use super::effect::{Effect, KeyEffect, LockShape, Precondition};
+use super::effect::{Effect, ExpiryChange, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
 use super::finding_collector::FindingCollector;
 use super::guarded_work::GuardedWork;
@@ -27,7 +26,7 @@ use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
 use super::recent_ends::{ConnectionEnd, RecentEnds};
 use super::rule_context::RuleContext;
-use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess};
+use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess, is_usual};
 use super::timestamp::Timestamp;
 
 /// A lock with what is remembered beside it.
@@ -48,8 +47,13 @@ pub struct Guarded<'a> {
 
 impl HoldersWork {
     fn of(used_keys: &[u64], guarded: Option<&GuardedWork>) -> Option<Box<Self>> {
-        let is_any = !used_keys.is_empty() || guarded.is_some();
-        is_any.then(|| Box::new(Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new) }))
+        let work = Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new), extension: None };
+        work.if_any()
+    }
+
+    fn if_any(self) -> Option<Box<Self>> {
+        let is_any = !self.used_keys.is_empty() || self.guarded.is_some() || self.extension.is_some();
+        is_any.then(|| Box::new(self))
     }
 }
 
@@ -76,7 +80,7 @@ pub struct RestingLock {
     /// The command that took the lock.
     taken: NotedCommand,
     token: Box<[u8]>,
-    /// In milliseconds on the server's clock.
+    /// In milliseconds on the server's clock, with the extension.
     deadline: Option<NonZeroI64>,
     reasons_when_taken: LockReasons,
     /// The reasons that the command showed, in their order.
@@ -103,29 +107,49 @@ pub struct Taking<'a> {
     pub rules: RestingRules,
 }
 
-/// What its holder has done beside it.
+/// What its holder has done since.
 #[derive(Clone, Default)]
 struct HoldersWork {
     /// The hashes of the keys that it has used.
     used_keys: Vec<u64>,
     /// What it wrote, until the key is known for a lock.
     guarded: Option<Box<GuardedWork>>,
+    extension: Option<Box<Extension>>,
 }
 
-/// How a client gives a lock back.
+/// How a client makes sure that a lock is its own which it extends or gives back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Release {
+pub enum Check {
     /// It compares its token in the same step.
     Compared,
-    /// It deletes the key, whatever its value is.
+    /// It looks at nothing but the key.
     ByKey,
+}
+
+/// A command by which the holder gave the lock another deadline, before anybody else had to do with it.
+#[derive(Clone)]
+struct Extension {
+    command: NotedCommand,
+    check: Check,
+    /// The deadline until then.
+    before: Option<NonZeroI64>,
+    work: WorkSoFar,
+}
+
+/// What a client has done beside locks until it extends one.
+#[derive(Clone, Copy)]
+pub struct WorkSoFar {
+    /// How many keys it has accessed.
+    pub keys: u64,
+    /// Whether it has accessed any since it held a lock.
+    pub has_accessed: bool,
 }
 
 /// What has happened since beside the refusals.
 #[derive(Clone)]
 enum Since {
     /// The client deleted the key with this command. There are no refusals then.
-    GivenBack(NotedCommand, Release),
+    GivenBack(NotedCommand, Check),
     /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
     Ended(ThinVec<Arc<ConnectionEnd>>),
 }
@@ -178,10 +202,17 @@ impl Refusal {
 fn show(
     TrackedLock { lock, links, rules }: &mut TrackedLock,
     (actor, source): (&ClientIdentity, &Arc<JournalRef>),
-    collector: &mut FindingCollector,
+    (collector, work): (&mut FindingCollector, Option<WorkSoFar>),
     happen: impl FnOnce(&mut LockTracker<'_>),
 ) {
     let (mut clients, mut shared) = (ClientStates::default(), SharedConnections::default());
+    if let Some(WorkSoFar { keys, has_accessed }) = work {
+        let client = clients.meet(actor);
+        client.work = keys;
+        if has_accessed {
+            client.note_access(0, source.place, source.at);
+        }
+    }
     let (mut global, mut deadlines) = (GlobalRuleState::default(), Deadlines::default());
     let context = RuleContext {
         lock,
@@ -203,7 +234,8 @@ fn show(
 impl ConnectionEnd {
     /// Lets the rules see it.
     fn show(&self, tracked: &mut TrackedLock, collector: &mut FindingCollector) {
-        show(tracked, (&self.client, &self.source), collector, |tracker| tracker.close_connection(&self.client));
+        let by = (&self.client, &self.source);
+        show(tracked, by, (collector, None), |tracker| tracker.close_connection(&self.client));
     }
 }
 
@@ -331,6 +363,7 @@ impl RestingLock {
     /// The same, with what is told of what has happened since: it was told at once.
     fn wake_telling(&self, recent: &RecentEnds) -> (TrackedLock, FindingCollector) {
         let (acquired, client) = (self.acquired(), self.holder());
+        let deadline = self.extension().map_or(self.deadline, |extension| extension.before).map(NonZeroI64::get);
         let shown = self.shown.into_iter().flatten();
         let reason_sources = shown.map(|reason| (reason, (*acquired).clone())).collect();
         let hold = Hold {
@@ -340,7 +373,7 @@ impl RestingLock {
             acquired,
             extended: None,
             extensions: 0,
-            deadline: self.deadline.map(NonZeroI64::get),
+            deadline,
             is_deadline_unknown: false,
             shortened: None,
             timestamp: self.timestamp(),
@@ -357,7 +390,7 @@ impl RestingLock {
         lock.reasons = self.reasons_when_taken;
         lock.reason_sources = reason_sources;
         lock.value = Some(self.token.clone());
-        lock.deadline = self.deadline.map(NonZeroI64::get);
+        lock.deadline = deadline;
         lock.times_taken = 1;
         lock.holds = vec![hold];
         lock.pending = self.pending.to_vec();
@@ -372,34 +405,47 @@ impl RestingLock {
     }
 
     /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
-    /// lock was left behind, or given back unchecked. Returns that.
+    /// lock was left behind, or extended or given back unchecked. Returns that.
     fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) -> FindingCollector {
         let mut collector = FindingCollector::default();
         let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
+        if let Some(Extension { command, check, work, .. }) = self.extension() {
+            let source = command.source(self.id.server, &self.id.key, &self.token);
+            let by = command.by(self.id.server);
+            let expiry = ExpiryChange::At(self.deadline().unwrap_or_default());
+            let effect = self.effect(Effect::Expire { expiry, done: true }, *check);
+            show(tracked, (&by, &source), (&mut collector, Some(*work)), |tracker| tracker.apply(&effect));
+        }
         if self.refusals.is_empty() && self.since.is_none() && ends.is_empty() {
             return collector;
         }
         ends.sort_by_key(|end| end.source.seq);
         let mut ends = ends.into_iter().peekable();
-        for refusal in &self.refusals {
-            while let Some(end) = ends.next_if(|end| end.source.seq < refusal.command.seq) {
-                end.show(tracked, &mut collector);
+        let mut show_ends_before = |seq: u64, tracked: &mut TrackedLock, collector: &mut FindingCollector| {
+            while let Some(end) = ends.next_if(|end| end.source.seq < seq) {
+                end.show(tracked, collector);
             }
+        };
+        for refusal in &self.refusals {
+            show_ends_before(refusal.command.seq, tracked, &mut collector);
             let (source, actor) = (refusal.source(&self.id, &self.token), refusal.command.by(self.id.server));
-            show(tracked, (&actor, &source), &mut collector, |tracker| {
+            show(tracked, (&actor, &source), (&mut collector, None), |tracker| {
                 tracker.refuse(Some(refusal.value(&self.token)));
             });
             if let Some(work) = refusal.work() {
                 tracked.rules.note_refused_holder((actor.server, actor.id), &source, work);
             }
         }
-        ends.for_each(|end| end.show(tracked, &mut collector));
         if let Some(Since::GivenBack(command, release)) = self.since.as_deref() {
+            show_ends_before(command.seq, tracked, &mut collector);
             let source = command.source(self.id.server, &self.id.key, &self.token);
             let by = command.by(self.id.server);
-            show(tracked, (&by, &source), &mut collector, |tracker| tracker.apply(&self.release_effect(*release)));
+            let effect = self.effect(Effect::Delete { removed: Some(true) }, *release);
+            show(tracked, (&by, &source), (&mut collector, None), |tracker| tracker.apply(&effect));
         }
-        let told = usize::from(self.rules.is_endless && self.is_left(recent)) + usize::from(self.is_unchecked());
+        show_ends_before(u64::MAX, tracked, &mut collector);
+        let is_told = [self.is_endless() && self.is_left(recent), self.is_unchecked(), self.is_extension_unchecked()];
+        let told = is_told.into_iter().map(usize::from).sum::<usize>();
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
         let is_silent = collector.findings().len() + tracked.lock.pending.len() == held_back + told;
         debug_assert!(is_silent, "what follows from what happened at a lock at rest is told too late");
@@ -409,27 +455,32 @@ impl RestingLock {
 
     /// Whether its holder gave it back without a look at whose it was, and should have looked.
     fn is_unchecked(&self) -> bool {
-        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, Release::ByKey)))
+        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, Check::ByKey)))
     }
 
-    /// What is told of that.
-    pub fn unchecked(&self, recent: &RecentEnds) -> Option<Finding> {
+    /// The same when it was extended, or got its first deadline then.
+    fn is_extension_unchecked(&self) -> bool {
+        self.extension().is_some_and(|extension| extension.check == Check::ByKey)
+    }
+
+    fn extension(&self) -> Option<&Extension> {
+        self.work.as_deref()?.extension.as_deref()
+    }
+
+    /// What is told of the command of its holder with this number.
+    pub fn told_of(&self, seq: u64, recent: &RecentEnds) -> Option<Finding> {
         let told = self.wake_telling(recent).1;
-        let is_it = |finding: &&Arc<Finding>| finding.code == Code::UncheckedRelease;
+        let is_it = |finding: &&Arc<Finding>| finding.seq == seq;
         told.findings().iter().find(is_it).map(|finding| Finding::clone(finding))
     }
 
-    /// What its holder does that gives it back.
-    fn release_effect(&self, release: Release) -> KeyEffect<'_> {
-        KeyEffect {
-            db: self.id.db,
-            key: &self.id.key,
-            effect: Effect::Delete { removed: Some(true) },
-            precondition: match release {
-                Release::Compared => Precondition::Compared(Some(&self.token)),
-                Release::ByKey => Precondition::None,
-            },
-        }
+    /// What its holder does to it.
+    fn effect<'a>(&'a self, effect: Effect<'a>, check: Check) -> KeyEffect<'a> {
+        let precondition = match check {
+            Check::Compared => Precondition::Compared(Some(&self.token)),
+            Check::ByKey => Precondition::None,
+        };
+        KeyEffect { db: self.id.db, key: &self.id.key, effect, precondition }
     }
 
     /// The time that its holder has written there.
@@ -450,27 +501,56 @@ impl RestingLock {
     /// How an effect of the client that holds it gives it back at this time on the server's clock and in reality, if nothing follows
     /// from that but that the lock is free, and perhaps unchecked. Of a lock without an end, `no-expiry` is told then; a time is written
     /// by those who look at the clock instead of the token.
-    pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<Release> {
+    pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<Check> {
         let is_as_taken = self.refusals.is_empty() && self.since.is_none();
         let (is_in_time, ways) = match self.rules.is_timed {
-            true => (!self.is_timed_out((at, real)), &[Release::ByKey][..]),
-            false => (self.deadline.is_some(), &[Release::Compared, Release::ByKey][..]),
+            true => (!self.is_timed_out((at, real)), &[Check::ByKey][..]),
+            false => (self.deadline.is_some(), &[Check::Compared, Check::ByKey][..]),
         };
         let may_be = is_as_taken && is_in_time;
-        ways.iter().copied().find(|release| may_be && *effect == self.release_effect(*release))
+        let is_by = |check: &Check| *effect == self.effect(Effect::Delete { removed: Some(true) }, *check);
+        ways.iter().copied().find(|check| may_be && is_by(check))
+    }
+
+    /// How an effect of the client that holds it gives it another deadline, and which, if that is the first time, and nothing follows from
+    /// it but that it was done unchecked.
+    pub fn extended_by(&self, effect: &KeyEffect<'_>, at: i64) -> Option<(Check, i64)> {
+        let Effect::Expire { expiry, done: true } = effect.effect else { return None };
+        let deadline = expiry.deadline(at, None).filter(|deadline| *deadline != 0)?;
+        let is_as_taken = self.refusals.is_empty() && self.since.is_none() && self.extension().is_none();
+        let may_be = is_as_taken && !self.rules.is_timed && is_usual(deadline - at.div_euclid(1000));
+        let is_by = |check: &Check| *effect == self.effect(Effect::Expire { expiry, done: true }, *check);
+        let check = [Check::Compared, Check::ByKey].into_iter().find(|check| may_be && is_by(check))?;
+        Some((check, deadline))
+    }
+
+    /// Notes that its holder has given it another deadline, and the reasons with it, which make it known for a lock. Returns the findings
+    /// that were held back, but for the guess.
+    pub fn note_extension(
+        &mut self,
+        (command, check): (NotedCommand, Check),
+        (deadline, work): (i64, WorkSoFar),
+        reasons: LockReasons,
+    ) -> ThinVec<Finding> {
+        let extension = Extension { command, check, before: self.deadline, work };
+        self.work.get_or_insert_default().extension = Some(Box::new(extension));
+        self.deadline = NonZeroI64::new(deadline);
+        self.reasons = reasons;
+        self.rules.has_guess = false;
+        std::mem::take(&mut self.pending)
     }
 
     /// Notes that its holder has given it back, and the reasons with it, which make it known for a lock. Returns the findings that were
     /// held back, but for the guess.
     pub fn note_release(
         &mut self,
-        (command, release): (NotedCommand, Release),
+        (command, release): (NotedCommand, Check),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.since = Some(Box::new(Since::GivenBack(command, release)));
         self.reasons = reasons;
         // What it guards is of no interest any more.
-        self.work = self.work.take().and_then(|work| HoldersWork::of(&work.used_keys, None));
+        self.work = self.work.take().and_then(|work| HoldersWork { guarded: None, ..*work }.if_any());
         self.rules.has_guess = false;
         std::mem::take(&mut self.pending)
     }
@@ -545,7 +625,7 @@ impl RestingLock {
 
     /// Whether it has no expiry.
     pub fn is_endless(&self) -> bool {
-        self.rules.is_endless
+        self.rules.is_endless && self.extension().is_none()
     }
 
     /// Whether it was given back.
@@ -557,7 +637,7 @@ impl RestingLock {
         self.number
     }
 
-    /// The deadline that it was taken with.
+    /// The deadline, with the extension.
     pub fn deadline(&self) -> Option<i64> {
         self.deadline.map(NonZeroI64::get)
     }
@@ -623,7 +703,7 @@ impl RestingLock {
         self.was_taken_by(client) && !is_over && !self.is_free() && !self.is_left(recent)
     }
 
-    /// Whether something is known of what its holder did beside it.
+    /// Whether something is known of what its holder has done since.
     pub fn has_work(&self) -> bool {
         self.work.is_some()
     }

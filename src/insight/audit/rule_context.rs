@@ -95,13 +95,9 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Whether the key is a lock if something is certainly wrong with it: a token was sought there, or put under a name
-    /// that says lock.
     fn is_lock_if_misused(&self) -> bool {
-        let is_token = |token: &[u8]| token.len() >= 16 && !token.iter().all(u8::is_ascii_digit);
-        let mut holds = self.lock.holds.iter().chain(self.lock.past_holds.iter().map(|past| &past.hold));
-        self.lock.reasons.has(LockReason::Sought)
-            || self.lock.reasons.has(LockReason::Named) && holds.any(|hold| is_token(&hold.token))
+        let holds = self.lock.holds.iter().chain(self.lock.past_holds.iter().map(|past| &past.hold));
+        is_lock_if_misused(self.lock.reasons, holds.map(|hold| &*hold.token))
     }
 
     /// Notes a reason to take the key for a lock.
@@ -136,4 +132,10 @@ impl RuleContext<'_> {
     pub fn now(&self, what: impl Into<String>) -> Evidence {
         self.source.shows(what)
     }
+}
+
+/// Whether a key is a lock if something is certainly wrong with it: a token was sought there, or put under a name that says lock.
+pub fn is_lock_if_misused<'a>(reasons: LockReasons, mut tokens: impl Iterator<Item = &'a [u8]>) -> bool {
+    let is_token = |token: &[u8]| token.len() >= 16 && !token.iter().all(u8::is_ascii_digit);
+    reasons.has(LockReason::Sought) || reasons.has(LockReason::Named) && tokens.any(is_token)
 }

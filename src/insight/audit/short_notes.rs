@@ -1,5 +1,5 @@
-//! What is noted in short: that a client takes a key of which nothing is known, and that a lock at rest refuses a client, or is given
-//! back by its holder. `closed_connections.rs` has the ends of connections.
+//! What is noted in short: that a client takes a key of which nothing is known, and that a lock at rest refuses a client, or is extended
+//! once or given back by its holder. `closed_connections.rs` has the ends of connections.
 //!
 //! Most attempts to take a lock are refused, and for as long as nothing else happens, nothing follows but who waits for how long. With
 //! many locks it is the memory that costs time: a lock at rest has a tenth of it, and so has a refusal that is postponed. The rules see
@@ -10,9 +10,10 @@
 //! here at once: the client has met the lock, holds it, or may wait for it while it holds another one, and its token may be that of an
 //! attempt at several servers.
 
+use std::iter;
 use std::sync::Arc;
 
-use super::apply_effect::shown_by_refusal;
+use super::apply_effect::{shown_by_expiry, shown_by_refusal};
 use super::audit_state::{AuditState, is_matched};
 use super::client_identity::{ClientIdentity, SameProgram};
 use super::client_state::{ClientState, LockRead};
@@ -25,7 +26,8 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{Refusal, Release, RestingLock, Taking};
+use super::resting_lock::{Check, Refusal, RestingLock, Taking, WorkSoFar};
+use super::rule_context::is_lock_if_misused;
 use super::rules::{
     NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
     work_while_holding,
@@ -73,6 +75,13 @@ pub struct Attempt<'a> {
 pub enum Note<'a> {
     Taken(NewLock<'a>),
     Refused(Place, Consequence),
+}
+
+/// What the holder of a lock at rest does to it.
+pub enum Step {
+    /// It gives it another deadline.
+    Extension(Check, i64),
+    Release(Check),
 }
 
 /// What becomes of a key of which nothing was known.
@@ -146,12 +155,29 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
 }
 
 /// The reasons of a lock at rest with those that its release shows.
-fn given_back_reasons(lock: &RestingLock, release: Release) -> LockReasons {
+fn given_back_reasons(lock: &RestingLock, release: Check) -> LockReasons {
     let mut reasons = lock.reasons();
-    if release == Release::Compared {
+    if release == Check::Compared {
         reasons.add(LockReason::Compared);
     }
     reasons.add(LockReason::Returned);
+    reasons
+}
+
+/// The same when its holder gives it another deadline.
+fn extended_reasons(lock: &RestingLock, check: Check) -> LockReasons {
+    let mut reasons = lock.reasons();
+    match check {
+        Check::Compared => reasons.add(LockReason::Compared),
+        Check::ByKey if lock.deadline().is_none() => {
+            reasons.add(shown_by_expiry(lock.token()));
+            // It is told that it was done in a second step.
+            if is_lock_if_misused(reasons, iter::once(lock.token())) {
+                reasons.add(LockReason::Compared);
+            }
+        }
+        Check::ByKey => {}
+    }
     reasons
 }
 
@@ -162,7 +188,7 @@ fn note_known(collector: &mut FindingCollector, lock: &RestingLock, reasons: Loc
     }
     collector.locks += 1;
     if lock.has_guess() {
-        collector.add_if_listed(Code::TokenGuessable, lock.id(), || Some(lock.guess()));
+        collector.add_if_listed((Code::TokenGuessable, 0), lock.id(), || Some(lock.guess()));
     }
 }
 
@@ -208,7 +234,7 @@ impl AuditState {
                 let is_shown = line.words.get(1) == Some(&effect.key) && line.words.get(2) == Some(&value);
                 is_shown && line.replied_at.is_none() && line.with_nested(<[NestedCommand<'_>]>::is_empty)
             }
-            Effect::Delete { .. } => true,
+            Effect::Delete { .. } | Effect::Expire { done: true, .. } => true,
             _ => false,
         };
         if !is_plain || !is_meant || !self.is_plain() {
@@ -224,12 +250,10 @@ impl AuditState {
             return true;
         }
         let Some(place) = place else { return false };
-        let form =
-            line.with_nested(|inside| self.released_in_short(place, &by, (effect, line.at), (&line.words, inside)));
-        let Some(form) = form else { return false };
+        let step = line.with_nested(|inside| self.step_in_short(place, &by, (effect, line.at), (&line.words, inside)));
+        let Some((form, step)) = step else { return false };
         let JournalLine { seq, at, real, .. } = *line;
-        let (form, release) = form;
-        self.give_back(place, &by, (NotedCommand { form, seq, at, real }, release));
+        self.note_step(place, &by, NotedCommand { form, seq, at, real }, step);
         true
     }
 
@@ -237,14 +261,14 @@ impl AuditState {
     pub fn tracked(&self, place: Place, effect: &KeyEffect<'_>) -> Option<Arc<LockId>> {
         let (id, mut reasons) = self.locks.known_at(place)?;
         let stays = match effect.effect {
-            Effect::Take { .. } => !reasons.are_a_guess(),
+            Effect::Take { .. } | Effect::Expire { .. } => !reasons.are_a_guess(),
             Effect::Delete { .. } => {
                 if effect.precondition != Precondition::None {
                     reasons.add(LockReason::Compared);
                 }
                 reasons.are_enough()
             }
-            Effect::Expire { .. } | Effect::NotOwned { .. } => reasons.are_enough(),
+            Effect::NotOwned { .. } => reasons.are_enough(),
             _ => false,
         };
         stays.then(|| Arc::clone(id))
@@ -294,22 +318,40 @@ impl AuditState {
 
     // ---- releases
 
-    /// The form of the command by which its holder gives back the lock at a place, with those that the command ran; `None` if the lock
-    /// is not at rest, or more follows than that it is free.
-    pub fn released_in_short(
+    /// What its holder does to the lock at a place, and the form of the command, with those that the command ran; `None` if the lock is not
+    /// at rest, or more follows.
+    pub fn step_in_short(
         &mut self,
         place: Place,
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
         (words, inside): (&[&[u8]], &[NestedCommand<'_>]),
-    ) -> Option<(Arc<LineForm>, Release)> {
-        if !matches!(effect.effect, Effect::Delete { removed: Some(true) }) {
-            return None;
-        }
+    ) -> Option<(Arc<LineForm>, Step)> {
+        let is_release = match effect.effect {
+            Effect::Delete { removed: Some(true) } => true,
+            Effect::Expire { done: true, .. } => false,
+            _ => return None,
+        };
         let lock = self.locks.resting(place)?;
-        let release = self.given_back(lock, by, (effect, at))?;
+        let step = match is_release {
+            true => Step::Release(self.given_back(lock, by, (effect, at))?),
+            false => self.extended(lock, by, (effect, at))?,
+        };
         let (id, token) = (Arc::clone(lock.id()), effect.precondition.token().unwrap_or_default());
-        Some((self.locks.forms().of_commands(by, words, inside, (&id.key, token))?, release))
+        Some((self.locks.forms().of_commands(by, words, inside, (&id.key, token))?, step))
+    }
+
+    pub fn note_step(&mut self, place: Place, by: &ClientIdentity, command: NotedCommand, step: Step) {
+        match step {
+            Step::Release(check) => self.give_back(place, by, (command, check)),
+            Step::Extension(check, deadline) => self.extend(place, by, (command, check), deadline),
+        }
+    }
+
+    fn extended(&self, lock: &RestingLock, by: &ClientIdentity, (effect, at): (&KeyEffect<'_>, i64)) -> Option<Step> {
+        let (check, deadline) = lock.extended_by(effect, at).filter(|_| lock.was_taken_by(by))?;
+        let is_known = extended_reasons(lock, check).are_enough();
+        (is_known && self.is_about_it_alone(lock, effect.key)).then_some(Step::Extension(check, deadline))
     }
 
     fn given_back(
@@ -317,35 +359,66 @@ impl AuditState {
         lock: &RestingLock,
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
-    ) -> Option<Release> {
+    ) -> Option<Check> {
         // Who has read what is there and deletes the key then may have been too late.
         let has_read = || {
             let client = self.clients.get(&(by.server, by.id));
             client.is_some_and(|client| client.last_read_of(lock.id()).is_some())
         };
         let release = lock.given_back_by(effect, (at, by.seen)).filter(|_| lock.was_taken_by(by))?;
-        let is_known = release == Release::Compared || given_back_reasons(lock, release).are_enough();
-        let may_be = is_known
-            && !has_read()
-            && (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, effect.key))
+        let is_known = release == Check::Compared || given_back_reasons(lock, release).are_enough();
+        (is_known && !has_read() && self.is_about_it_alone(lock, effect.key)).then_some(release)
+    }
+
+    /// Whether nothing follows beyond the lock, which has this key, from what its holder does to it.
+    fn is_about_it_alone(&self, lock: &RestingLock, key: &[u8]) -> bool {
+        (lock.reasons().has(LockReason::Said) || !is_matched(&self.scope.locks, key))
             && !self.global.has_losses()
-            && self.global.is_alone(lock.id(), lock.token());
-        may_be.then_some(release)
+            && self.global.is_alone(lock.id(), lock.token())
+    }
+
+    /// The holder of a lock at rest gives it another deadline.
+    fn extend(&mut self, place: Place, by: &ClientIdentity, (command, check): (NotedCommand, Check), deadline: i64) {
+        let Some(lock) = self.locks.resting(place) else { return };
+        let (id, number, before) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
+        let reasons = extended_reasons(lock, check);
+        note_known(&mut self.collector, lock, reasons);
+        self.global.note_used(&id, lock.token(), &command);
+        let client = self.clients.meet(by);
+        client.client.seen = by.seen;
+        let work = WorkSoFar { keys: client.work, has_accessed: client.has_accessed_keys() };
+        let seq = command.seq;
+        let told = self.locks.note_extension(place, (command, check), (deadline, work), reasons);
+        told.into_iter().for_each(|told| self.collector.add(told));
+        if let Some(lock) = self.locks.resting(place).filter(|_| check == Check::ByKey) {
+            let recent = self.locks.recent_ends();
+            let of = match before {
+                None => (Code::ExpiryInSecondStep, by.id),
+                Some(_) => (Code::UncheckedExtension, 0),
+            };
+            self.collector.add_if_listed(of, &id, || lock.told_of(seq, recent));
+        }
+        if let Some(before) = before {
+            self.forget_deadline(id.server, before, number);
+        }
+        self.note_deadline(deadline, number, &id);
+        self.prune_met(by);
     }
 
     /// The holder of a lock at rest gives it back.
-    pub fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, Release)) {
+    fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, Check)) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
-        let is_unchecked = release == Release::ByKey && lock.timestamp().is_none();
+        let is_unchecked = release == Check::ByKey && lock.timestamp().is_none();
         let reasons = given_back_reasons(lock, release);
         note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());
+        let seq = command.seq;
         let told = self.locks.note_release(place, (command, release), reasons);
         told.into_iter().for_each(|told| self.collector.add(told));
         if let Some(lock) = self.locks.resting(place).filter(|_| is_unchecked) {
             let recent = self.locks.recent_ends();
-            self.collector.add_if_listed(Code::UncheckedRelease, &id, || lock.unchecked(recent));
+            self.collector.add_if_listed((Code::UncheckedRelease, 0), &id, || lock.told_of(seq, recent));
         }
         if let Some(deadline) = deadline {
             self.forget_deadline(id.server, deadline, number);
@@ -443,7 +516,7 @@ impl AuditState {
             self.collector.locks += 1;
         }
         if is_guess_told {
-            self.collector.add_if_listed(Code::TokenGuessable, &id, || Some(lock.guess()));
+            self.collector.add_if_listed((Code::TokenGuessable, 0), &id, || Some(lock.guess()));
         }
         if let Some(command) = noted {
             let lives = deadline.map(|deadline| deadline - at.div_euclid(1000));

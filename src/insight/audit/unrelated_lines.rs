@@ -12,17 +12,16 @@ use super::client_identity::ClientIdentity;
 use super::command_effects::{Condition, SetOptions};
 use super::command_text::text_of;
 use super::journal_line::plausible;
-use super::work_after_loss::{has_all_for_certain, note_certain_work};
+use super::work_after_loss::{DataUse, is_silent, note_silent};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect, TransactionCommand};
 
 type Words<'a> = SmallVec<[&'a [u8]; 8]>;
 
-/// What a client does to a key that is no lock while it has all its locks for certain.
+/// What a client does that has to do with locks.
 struct Work<'a> {
     by: ClientIdentity,
-    key: &'a [u8],
-    writes: bool,
+    used: DataUse<'a>,
 }
 
 /// The keys of a command that makes no lock of a key that is none, and does nothing to those that are but what the key shows.
@@ -138,13 +137,13 @@ impl Auditor {
         }
         self.lines += 1;
         self.state.advance_time(server, header.seq, (header.at, header.real), header.real);
-        if let Some(Work { by, key, writes }) = work {
+        if let Some(Work { by, used }) = work {
             self.last_client.forget_idle();
             let source = |_: &AuditState| {
                 let words: Words<'_> = header.all_words().collect();
                 Arc::new(by.source((header.seq, header.at), text_of(&words, |_| {})))
             };
-            note_certain_work(&mut self.state, &by, (header.db, key, writes), (header.seq, header.at), source);
+            note_silent(&mut self.state, &by, used, (header.seq, header.at), source);
         }
         true
     }
@@ -242,7 +241,7 @@ impl Auditor {
         let words: Words<'a> = header.all_words().collect();
         let key = row.only_key(&words)?;
         let is_about_data = !self.state.may_be_lock(client.0, header.db, key);
-        let is_certain = is_about_data && has_all_for_certain(&self.state, &by, (at, real));
-        is_certain.then(|| Some(Work { by, key, writes: row.has_flag(Flag::Write) }))
+        let used = DataUse { server: client.0, db: header.db, key, writes: row.has_flag(Flag::Write) };
+        (is_about_data && is_silent(&self.state, &by, used, (at, real))).then_some(Some(Work { by, used }))
     }
 }

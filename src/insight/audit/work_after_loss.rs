@@ -41,41 +41,62 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, kind: CommandKi
     }
 }
 
-/// Whether a client has all its locks for certain at this time on the server's clock and in reality, and one of them guards its work.
-/// Nothing is to be told of what it does to data then.
-pub fn has_all_for_certain(state: &AuditState, client: &ClientIdentity, now: (i64, i64)) -> bool {
+/// What a client does to a key that is no lock.
+#[derive(Clone, Copy)]
+pub struct DataUse<'a> {
+    pub server: u16,
+    pub db: u32,
+    pub key: &'a [u8],
+    pub writes: bool,
+}
+
+impl DataUse<'_> {
+    fn hash(self) -> u64 {
+        hash_on(self.server, self.db, self.key)
+    }
+}
+
+/// Whether nothing is to be told of what a client does to a key at this time on the server's clock and in reality, and it is its own locks
+/// that guard its work: it has all of them for certain, or it neither writes what it used under one nor what other holders of one do.
+pub fn is_silent(state: &AuditState, client: &ClientIdentity, used: DataUse<'_>, now: (i64, i64)) -> bool {
     let Some(own) = state.clients.get(&(client.server, client.id)) else { return false };
+    let ids = || own.holds.iter().chain(&own.lost);
+    if own.has_short_wait || ids().all(|id| is_guess(state, id)) {
+        return false;
+    }
     let is_certain = |id: &Arc<LockId>| {
         let place = state.locks.place(id.server, id.db, &id.key);
         place.is_some_and(|place| state.locks.is_certain(place, client, now))
     };
-    own.lost.is_empty()
-        && !own.has_short_wait
-        && own.holds.iter().all(is_certain)
-        && own.holds.iter().any(|id| !is_guess(state, id))
+    let is_used = |hash: u64| own.access_to(hash).is_some() || ids().any(|id| state.locks.is_used_for(id, hash));
+    !used.writes || own.lost.is_empty() && own.holds.iter().all(is_certain) || !is_used(used.hash())
 }
 
-/// Notes what a client does to a key that is no lock while it has all its locks for certain. `source` is the command that does so.
-pub fn note_certain_work(
+/// Notes what a client does of which nothing is to be told. `source` is the command that does so.
+pub fn note_silent(
     state: &mut AuditState,
     client: &ClientIdentity,
-    (db, key, writes): (u32, &[u8], bool),
+    used: DataUse<'_>,
     (place, at): (u64, i64),
     source: impl Fn(&AuditState) -> Arc<JournalRef>,
 ) {
-    let (own, used) = ((client.server, client.id), hash_on(client.server, db, key));
-    if writes {
-        note_guarded(state, client, (db, key, place), source);
+    let own = (client.server, client.id);
+    if used.writes {
+        note_guarded(state, client, (used.db, used.key, place), source);
     }
     let Some(known) = state.clients.get_mut(&own) else { return };
-    if writes {
+    if used.writes {
         known.wrote_beside = place;
     }
     (known.work, known.worked_at) = (known.work + 1, at);
-    let is_first = known.access_to(used).is_none();
-    known.note_access(used, place, at);
+    if known.holds.is_empty() {
+        return;
+    }
+    let hash = used.hash();
+    let is_first = known.access_to(hash).is_none();
+    known.note_access(hash, place, at);
     if is_first {
-        note_used(state, own, used);
+        note_used(state, own, hash);
     }
 }
 

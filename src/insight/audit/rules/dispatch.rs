@@ -17,6 +17,7 @@ use super::waiting::{self, WaitingState};
 use crate::insight::audit::client_identity::ClientIdentity;
 use crate::insight::audit::client_state::ClientStates;
 use crate::insight::audit::finding::JournalRef;
+use crate::insight::audit::line_form::NotedCommand;
 use crate::insight::audit::lock::{Hold, LockId, LockKey};
 use crate::insight::audit::lock_event::LockEvent;
 use crate::insight::audit::rule_context::RuleContext;
@@ -156,6 +157,11 @@ impl GlobalRuleState {
     /// Whether nothing is to be told of an attempt when one server gets back what it has given with this token.
     pub fn is_alone(&self, id: &LockId, token: &[u8]) -> bool {
         self.redlock.is_alone(id, token)
+    }
+
+    /// Notes that a client extends a lock that the only server which it has asked has given it with this token.
+    pub fn note_used(&mut self, id: &LockId, token: &[u8], command: &NotedCommand) {
+        self.redlock.note_used(id, token, command);
     }
 
     /// Notes that the only server that a client has asked for a lock with this token gets it back.

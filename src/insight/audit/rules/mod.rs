@@ -24,6 +24,7 @@ mod wording;
 
 pub use clocks::are_one_unit;
 pub use dispatch::{GlobalRuleState, RestingRules, RuleState, observe};
+pub use expiry::is_usual;
 pub use failover::{LostHold, Replacement};
 pub use order::{WaitCommand, work_while_holding};
 pub use redlock::{AttemptName, NotedAnswer, is_of_attempt};

@@ -104,6 +104,8 @@ struct OnePart {
     db: u32,
     answer: NotedAnswer,
     written: ThinVec<Written>,
+    /// The command that extended its lock.
+    used: Option<Box<NotedCommand>>,
 }
 
 /// What a server has answered to a client that asked for a lock.
@@ -173,7 +175,7 @@ pub fn observe(context: &mut RuleContext<'_>, state: &mut GlobalRedlockState, ev
         }
         LockEvent::Extended { hold, precondition, is_own: true, .. } => {
             let Some(token) = token_of(context, hold, precondition) else { return };
-            let evidence = context.now("extended it");
+            let evidence = extension(&context.source);
             with(context, state, &token, |attempt| attempt.used = Some(Box::new(evidence)));
             judge_use(context, state, &token);
         }
@@ -259,10 +261,11 @@ impl KnownAttempt {
 
     /// The attempt, which has this key and this token.
     fn whole(&mut self, key: &[u8], token: &[u8]) -> &mut Attempt {
-        if let Self::InShort(OnePart { number, server, place, db, answer, written }) = self {
+        if let Self::InShort(OnePart { number, server, place, db, answer, written, used }) = self {
             let part = answer.part((*server, *place, *db), key, token);
             let written = std::mem::take(written);
-            *self = Self::Whole(Attempt { parts: vec![part], written, ..Attempt::new(*number) });
+            let used = used.as_deref().map(|command| Box::new(extension(&command.source(*server, key, token))));
+            *self = Self::Whole(Attempt { parts: vec![part], written, used, ..Attempt::new(*number) });
         }
         match self {
             Self::Whole(attempt) => attempt,
@@ -287,6 +290,11 @@ impl Attempt {
         };
         (servers(false), servers(true))
     }
+}
+
+/// The proof that a client used a lock: it extended it.
+fn extension(source: &Arc<JournalRef>) -> Evidence {
+    source.shows("extended it")
 }
 
 fn token_of(context: &RuleContext<'_>, hold: Option<usize>, precondition: Precondition<'_>) -> Option<Box<[u8]>> {
@@ -334,7 +342,7 @@ impl GlobalRedlockState {
             Entry::Vacant(attempt) => {
                 self.begun += 1;
                 let (number, written) = (self.begun, ThinVec::new());
-                let part = OnePart { number, server: *server, place, db: *db, answer, written };
+                let part = OnePart { number, server: *server, place, db: *db, answer, written, used: None };
                 attempt.insert(Box::new(KnownAttempt::InShort(part)));
             }
             Entry::Occupied(_) => {
@@ -446,6 +454,17 @@ impl GlobalRedlockState {
         let (place, db) = (self.place_of(id.server), id.db);
         if let Some(attempt) = self.whole(&id.key, token) {
             attempt.parts.iter_mut().filter(|part| part.is_at(place, db)).for_each(|part| part.is_over = true);
+        }
+    }
+
+    /// Notes that a client extends a lock that this server alone has given it with this token.
+    pub fn note_used(&mut self, id: &LockId, token: &[u8], command: &NotedCommand) {
+        match self.attempts.get_mut(&name(&id.key, token)).map(|attempt| &mut **attempt) {
+            Some(KnownAttempt::InShort(part)) => part.used = Some(Box::new(command.clone())),
+            Some(KnownAttempt::Whole(attempt)) => {
+                attempt.used = Some(Box::new(extension(&command.source(id.server, &id.key, token))));
+            }
+            None => {}
         }
     }
 
