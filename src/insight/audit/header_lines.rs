@@ -22,7 +22,7 @@ use super::lock::LockId;
 use super::lock_table::Place;
 use super::reply_value::ReplyValue;
 use super::script_effects::script_effects;
-use super::short_notes::{Attempt, Note, Step};
+use super::short_notes::{Attempt, HolderStep, Note};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::protocol::parse_integer;
 use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect};
@@ -49,7 +49,7 @@ struct Script<'a> {
 /// What becomes of a command.
 enum Course<'a> {
     Attempt(Attempt<'a>, Note<'a>, Arc<LineForm>),
-    Step(Place, Arc<LineForm>, Step),
+    Step(Place, Arc<LineForm>, HolderStep),
     Read(Arc<LockId>),
     Tracked(Arc<LockId>),
 }

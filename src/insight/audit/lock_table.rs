@@ -17,7 +17,7 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Check, Guarded, Refusal, RestingLock, Taking, TrackedLock, WorkSoFar};
+use super::resting_lock::{Guarded, OwnerCheck, Refusal, RestingLock, Taking, TrackedLock, WorkSoFar};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -367,7 +367,7 @@ impl LockTable {
     pub fn note_release(
         &mut self,
         place: Place,
-        release: (NotedCommand, Check),
+        release: (NotedCommand, OwnerCheck),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.note(place, |lock| lock.note_release(release, reasons))
@@ -378,22 +378,19 @@ impl LockTable {
     pub fn note_extension(
         &mut self,
         place: Place,
-        extension: (NotedCommand, Check),
+        extension: (NotedCommand, OwnerCheck),
         then: (i64, WorkSoFar),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
-        let told = self.work_beside(place, |kept| match kept {
-            KeptLock::Resting(resting) => Arc::make_mut(resting).lock_mut().note_extension(extension, then, reasons),
-            KeptLock::Awake(_) => ThinVec::new(),
-        });
-        told.unwrap_or_default()
+        self.note(place, |lock| lock.note_extension(extension, then, reasons))
     }
 
     fn note(&mut self, place: Place, note: impl FnOnce(&mut RestingLock) -> ThinVec<Finding>) -> ThinVec<Finding> {
-        let Some(lock) = self.resting_mut(place) else { return ThinVec::new() };
-        let findings = note(lock);
-        self.postponed += 1;
-        findings
+        let findings = self.work_beside(place, |kept| match kept {
+            KeptLock::Resting(resting) => note(Arc::make_mut(resting).lock_mut()),
+            KeptLock::Awake(_) => ThinVec::new(),
+        });
+        findings.unwrap_or_default()
     }
 
     // ---- what holders do beside their locks

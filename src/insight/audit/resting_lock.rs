@@ -119,7 +119,7 @@ struct HoldersWork {
 
 /// How a client makes sure that a lock is its own which it extends or gives back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Check {
+pub enum OwnerCheck {
     /// It compares its token in the same step.
     Compared,
     /// It looks at nothing but the key.
@@ -130,7 +130,7 @@ pub enum Check {
 #[derive(Clone)]
 struct Extension {
     command: NotedCommand,
-    check: Check,
+    check: OwnerCheck,
     /// The deadline until then.
     before: Option<NonZeroI64>,
     work: WorkSoFar,
@@ -149,7 +149,7 @@ pub struct WorkSoFar {
 #[derive(Clone)]
 enum Since {
     /// The client deleted the key with this command. There are no refusals then.
-    GivenBack(NotedCommand, Check),
+    GivenBack(NotedCommand, OwnerCheck),
     /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
     Ended(ThinVec<Arc<ConnectionEnd>>),
 }
@@ -455,12 +455,12 @@ impl RestingLock {
 
     /// Whether its holder gave it back without a look at whose it was, and should have looked.
     fn is_unchecked(&self) -> bool {
-        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, Check::ByKey)))
+        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, OwnerCheck::ByKey)))
     }
 
     /// The same when it was extended, or got its first deadline then.
     fn is_extension_unchecked(&self) -> bool {
-        self.extension().is_some_and(|extension| extension.check == Check::ByKey)
+        self.extension().is_some_and(|extension| extension.check == OwnerCheck::ByKey)
     }
 
     fn extension(&self) -> Option<&Extension> {
@@ -475,10 +475,10 @@ impl RestingLock {
     }
 
     /// What its holder does to it.
-    fn effect<'a>(&'a self, effect: Effect<'a>, check: Check) -> KeyEffect<'a> {
+    fn effect<'a>(&'a self, effect: Effect<'a>, check: OwnerCheck) -> KeyEffect<'a> {
         let precondition = match check {
-            Check::Compared => Precondition::Compared(Some(&self.token)),
-            Check::ByKey => Precondition::None,
+            OwnerCheck::Compared => Precondition::Compared(Some(&self.token)),
+            OwnerCheck::ByKey => Precondition::None,
         };
         KeyEffect { db: self.id.db, key: &self.id.key, effect, precondition }
     }
@@ -501,26 +501,33 @@ impl RestingLock {
     /// How an effect of the client that holds it gives it back at this time on the server's clock and in reality, if nothing follows
     /// from that but that the lock is free, and perhaps unchecked. Of a lock without an end, `no-expiry` is told then; a time is written
     /// by those who look at the clock instead of the token.
-    pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<Check> {
-        let is_as_taken = self.refusals.is_empty() && self.since.is_none();
-        let (is_in_time, ways) = match self.rules.is_timed {
-            true => (!self.is_timed_out((at, real)), &[Check::ByKey][..]),
-            false => (self.deadline.is_some(), &[Check::Compared, Check::ByKey][..]),
+    pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<OwnerCheck> {
+        let check = self.check_before(effect)?;
+        let is_in_time = match self.rules.is_timed {
+            true => check == OwnerCheck::ByKey && !self.is_timed_out((at, real)),
+            false => self.deadline.is_some(),
         };
-        let may_be = is_as_taken && is_in_time;
-        let is_by = |check: &Check| *effect == self.effect(Effect::Delete { removed: Some(true) }, *check);
-        ways.iter().copied().find(|check| may_be && is_by(check))
+        let is_release = effect.effect == Effect::Delete { removed: Some(true) };
+        (is_release && is_in_time).then_some(check)
+    }
+
+    /// How the client that holds it has made sure of that before it did something, if nobody else had to do with the lock until then.
+    fn check_before(&self, effect: &KeyEffect<'_>) -> Option<OwnerCheck> {
+        let check = match effect.precondition {
+            Precondition::None => OwnerCheck::ByKey,
+            Precondition::Compared(Some(token)) if *token == *self.token => OwnerCheck::Compared,
+            Precondition::Compared(_) => return None,
+        };
+        (self.refusals.is_empty() && self.since.is_none()).then_some(check)
     }
 
     /// How an effect of the client that holds it gives it another deadline, and which, if that is the first time, and nothing follows from
     /// it but that it was done unchecked.
-    pub fn extended_by(&self, effect: &KeyEffect<'_>, at: i64) -> Option<(Check, i64)> {
+    pub fn extended_by(&self, effect: &KeyEffect<'_>, at: i64) -> Option<(OwnerCheck, i64)> {
         let Effect::Expire { expiry, done: true } = effect.effect else { return None };
         let deadline = expiry.deadline(at, None).filter(|deadline| *deadline != 0)?;
-        let is_as_taken = self.refusals.is_empty() && self.since.is_none() && self.extension().is_none();
-        let may_be = is_as_taken && !self.rules.is_timed && is_usual(deadline - at.div_euclid(1000));
-        let is_by = |check: &Check| *effect == self.effect(Effect::Expire { expiry, done: true }, *check);
-        let check = [Check::Compared, Check::ByKey].into_iter().find(|check| may_be && is_by(check))?;
+        let may_be = self.extension().is_none() && !self.rules.is_timed && is_usual(deadline - at.div_euclid(1000));
+        let check = self.check_before(effect).filter(|_| may_be)?;
         Some((check, deadline))
     }
 
@@ -528,7 +535,7 @@ impl RestingLock {
     /// that were held back, but for the guess.
     pub fn note_extension(
         &mut self,
-        (command, check): (NotedCommand, Check),
+        (command, check): (NotedCommand, OwnerCheck),
         (deadline, work): (i64, WorkSoFar),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
@@ -544,7 +551,7 @@ impl RestingLock {
     /// held back, but for the guess.
     pub fn note_release(
         &mut self,
-        (command, release): (NotedCommand, Check),
+        (command, release): (NotedCommand, OwnerCheck),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.since = Some(Box::new(Since::GivenBack(command, release)));

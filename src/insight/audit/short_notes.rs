@@ -26,7 +26,7 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{Check, Refusal, RestingLock, Taking, WorkSoFar};
+use super::resting_lock::{OwnerCheck, Refusal, RestingLock, Taking, WorkSoFar};
 use super::rule_context::is_lock_if_misused;
 use super::rules::{
     NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
@@ -78,10 +78,10 @@ pub enum Note<'a> {
 }
 
 /// What the holder of a lock at rest does to it.
-pub enum Step {
+pub enum HolderStep {
     /// It gives it another deadline.
-    Extension(Check, i64),
-    Release(Check),
+    Extension(OwnerCheck, i64),
+    Release(OwnerCheck),
 }
 
 /// What becomes of a key of which nothing was known.
@@ -155,9 +155,9 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
 }
 
 /// The reasons of a lock at rest with those that its release shows.
-fn given_back_reasons(lock: &RestingLock, release: Check) -> LockReasons {
+fn given_back_reasons(lock: &RestingLock, release: OwnerCheck) -> LockReasons {
     let mut reasons = lock.reasons();
-    if release == Check::Compared {
+    if release == OwnerCheck::Compared {
         reasons.add(LockReason::Compared);
     }
     reasons.add(LockReason::Returned);
@@ -165,18 +165,18 @@ fn given_back_reasons(lock: &RestingLock, release: Check) -> LockReasons {
 }
 
 /// The same when its holder gives it another deadline.
-fn extended_reasons(lock: &RestingLock, check: Check) -> LockReasons {
+fn extended_reasons(lock: &RestingLock, check: OwnerCheck) -> LockReasons {
     let mut reasons = lock.reasons();
     match check {
-        Check::Compared => reasons.add(LockReason::Compared),
-        Check::ByKey if lock.deadline().is_none() => {
+        OwnerCheck::Compared => reasons.add(LockReason::Compared),
+        OwnerCheck::ByKey if lock.deadline().is_none() => {
             reasons.add(shown_by_expiry(lock.token()));
             // It is told that it was done in a second step.
             if is_lock_if_misused(reasons, iter::once(lock.token())) {
                 reasons.add(LockReason::Compared);
             }
         }
-        Check::ByKey => {}
+        OwnerCheck::ByKey => {}
     }
     reasons
 }
@@ -326,32 +326,33 @@ impl AuditState {
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
         (words, inside): (&[&[u8]], &[NestedCommand<'_>]),
-    ) -> Option<(Arc<LineForm>, Step)> {
-        let is_release = match effect.effect {
-            Effect::Delete { removed: Some(true) } => true,
-            Effect::Expire { done: true, .. } => false,
-            _ => return None,
-        };
+    ) -> Option<(Arc<LineForm>, HolderStep)> {
         let lock = self.locks.resting(place)?;
-        let step = match is_release {
-            true => Step::Release(self.given_back(lock, by, (effect, at))?),
-            false => self.extended(lock, by, (effect, at))?,
+        let step = match effect.effect {
+            Effect::Delete { .. } => self.given_back(lock, by, (effect, at))?,
+            Effect::Expire { .. } => self.extended(lock, by, (effect, at))?,
+            _ => return None,
         };
         let (id, token) = (Arc::clone(lock.id()), effect.precondition.token().unwrap_or_default());
         Some((self.locks.forms().of_commands(by, words, inside, (&id.key, token))?, step))
     }
 
-    pub fn note_step(&mut self, place: Place, by: &ClientIdentity, command: NotedCommand, step: Step) {
+    pub fn note_step(&mut self, place: Place, by: &ClientIdentity, command: NotedCommand, step: HolderStep) {
         match step {
-            Step::Release(check) => self.give_back(place, by, (command, check)),
-            Step::Extension(check, deadline) => self.extend(place, by, (command, check), deadline),
+            HolderStep::Release(check) => self.give_back(place, by, (command, check)),
+            HolderStep::Extension(check, deadline) => self.extend(place, by, (command, check), deadline),
         }
     }
 
-    fn extended(&self, lock: &RestingLock, by: &ClientIdentity, (effect, at): (&KeyEffect<'_>, i64)) -> Option<Step> {
+    fn extended(
+        &self,
+        lock: &RestingLock,
+        by: &ClientIdentity,
+        (effect, at): (&KeyEffect<'_>, i64),
+    ) -> Option<HolderStep> {
         let (check, deadline) = lock.extended_by(effect, at).filter(|_| lock.was_taken_by(by))?;
         let is_known = extended_reasons(lock, check).are_enough();
-        (is_known && self.is_about_it_alone(lock, effect.key)).then_some(Step::Extension(check, deadline))
+        (is_known && self.is_about_it_alone(lock, effect.key)).then_some(HolderStep::Extension(check, deadline))
     }
 
     fn given_back(
@@ -359,15 +360,15 @@ impl AuditState {
         lock: &RestingLock,
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
-    ) -> Option<Check> {
+    ) -> Option<HolderStep> {
         // Who has read what is there and deletes the key then may have been too late.
         let has_read = || {
             let client = self.clients.get(&(by.server, by.id));
             client.is_some_and(|client| client.last_read_of(lock.id()).is_some())
         };
         let release = lock.given_back_by(effect, (at, by.seen)).filter(|_| lock.was_taken_by(by))?;
-        let is_known = release == Check::Compared || given_back_reasons(lock, release).are_enough();
-        (is_known && !has_read() && self.is_about_it_alone(lock, effect.key)).then_some(release)
+        let is_known = release == OwnerCheck::Compared || given_back_reasons(lock, release).are_enough();
+        (is_known && !has_read() && self.is_about_it_alone(lock, effect.key)).then_some(HolderStep::Release(release))
     }
 
     /// Whether nothing follows beyond the lock, which has this key, from what its holder does to it.
@@ -378,7 +379,13 @@ impl AuditState {
     }
 
     /// The holder of a lock at rest gives it another deadline.
-    fn extend(&mut self, place: Place, by: &ClientIdentity, (command, check): (NotedCommand, Check), deadline: i64) {
+    fn extend(
+        &mut self,
+        place: Place,
+        by: &ClientIdentity,
+        (command, check): (NotedCommand, OwnerCheck),
+        deadline: i64,
+    ) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, before) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
         let reasons = extended_reasons(lock, check);
@@ -390,7 +397,7 @@ impl AuditState {
         let seq = command.seq;
         let told = self.locks.note_extension(place, (command, check), (deadline, work), reasons);
         told.into_iter().for_each(|told| self.collector.add(told));
-        if let Some(lock) = self.locks.resting(place).filter(|_| check == Check::ByKey) {
+        if let Some(lock) = self.locks.resting(place).filter(|_| check == OwnerCheck::ByKey) {
             let recent = self.locks.recent_ends();
             let of = match before {
                 None => (Code::ExpiryInSecondStep, by.id),
@@ -406,10 +413,10 @@ impl AuditState {
     }
 
     /// The holder of a lock at rest gives it back.
-    fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, Check)) {
+    fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, OwnerCheck)) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
-        let is_unchecked = release == Check::ByKey && lock.timestamp().is_none();
+        let is_unchecked = release == OwnerCheck::ByKey && lock.timestamp().is_none();
         let reasons = given_back_reasons(lock, release);
         note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());

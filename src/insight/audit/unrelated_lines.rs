@@ -12,7 +12,7 @@ use super::client_identity::ClientIdentity;
 use super::command_effects::{Condition, SetOptions};
 use super::command_text::text_of;
 use super::journal_line::plausible;
-use super::work_after_loss::{DataUse, is_silent, note_silent};
+use super::work_after_loss::{KeyUse, is_silent, note_silent};
 use crate::powers::{EffectOrder, Outcome, RawRecord, RecordHeader};
 use crate::spec::{CommandKind, CommandSpec, Flag, LockEffect, TransactionCommand};
 
@@ -21,7 +21,7 @@ type Words<'a> = SmallVec<[&'a [u8]; 8]>;
 /// What a client does that has to do with locks.
 struct Work<'a> {
     by: ClientIdentity,
-    used: DataUse<'a>,
+    used: KeyUse<'a>,
 }
 
 /// The keys of a command that makes no lock of a key that is none, and does nothing to those that are but what the key shows.
@@ -241,7 +241,7 @@ impl Auditor {
         let words: Words<'a> = header.all_words().collect();
         let key = row.only_key(&words)?;
         let is_about_data = !self.state.may_be_lock(client.0, header.db, key);
-        let used = DataUse { server: client.0, db: header.db, key, writes: row.has_flag(Flag::Write) };
+        let used = KeyUse { server: client.0, db: header.db, key, writes: row.has_flag(Flag::Write) };
         (is_about_data && is_silent(&self.state, &by, used, (at, real))).then_some(Some(Work { by, used }))
     }
 }

@@ -43,14 +43,14 @@ pub fn note_work(state: &mut AuditState, line: &JournalLine<'_>, kind: CommandKi
 
 /// What a client does to a key that is no lock.
 #[derive(Clone, Copy)]
-pub struct DataUse<'a> {
+pub struct KeyUse<'a> {
     pub server: u16,
     pub db: u32,
     pub key: &'a [u8],
     pub writes: bool,
 }
 
-impl DataUse<'_> {
+impl KeyUse<'_> {
     fn hash(self) -> u64 {
         hash_on(self.server, self.db, self.key)
     }
@@ -58,7 +58,7 @@ impl DataUse<'_> {
 
 /// Whether nothing is to be told of what a client does to a key at this time on the server's clock and in reality, and it is its own locks
 /// that guard its work: it has all of them for certain, or it neither writes what it used under one nor what other holders of one do.
-pub fn is_silent(state: &AuditState, client: &ClientIdentity, used: DataUse<'_>, now: (i64, i64)) -> bool {
+pub fn is_silent(state: &AuditState, client: &ClientIdentity, used: KeyUse<'_>, now: (i64, i64)) -> bool {
     let Some(own) = state.clients.get(&(client.server, client.id)) else { return false };
     let ids = || own.holds.iter().chain(&own.lost);
     if own.has_short_wait || ids().all(|id| is_guess(state, id)) {
@@ -76,7 +76,7 @@ pub fn is_silent(state: &AuditState, client: &ClientIdentity, used: DataUse<'_>,
 pub fn note_silent(
     state: &mut AuditState,
     client: &ClientIdentity,
-    used: DataUse<'_>,
+    used: KeyUse<'_>,
     (place, at): (u64, i64),
     source: impl Fn(&AuditState) -> Arc<JournalRef>,
 ) {
