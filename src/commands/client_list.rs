@@ -1,7 +1,7 @@
 //! The lines of CLIENT LIST and CLIENT INFO.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::base::profile::{Family, Since, Version};
 use crate::clients::acl::DEFAULT_USER;
@@ -148,7 +148,7 @@ pub(super) fn flags(client: &Client, tracking: Option<&TrackingInfo>) -> String 
         ('M', seen.master.load(Relaxed)),
         ('P', seen.is_subscriber()),
         ('x', seen.queued.load(Relaxed) >= 0),
-        ('b', seen.blocked.load(Relaxed)),
+        ('b', seen.blocked.load(Acquire)),
         ('t', tracking.is_some()),
         ('R', tracking.is_some_and(|tracking| tracking.broken)),
         ('B', tracking.is_some_and(|tracking| tracking.mode.broadcast)),

@@ -210,7 +210,7 @@ impl ClientCounts {
             counts.connected += usize::from(!seen.replica.load(Ordering::Relaxed));
             counts.largest_input = counts.largest_input.max(seen.input.load(Ordering::Relaxed));
             counts.largest_output = counts.largest_output.max(client.waiting());
-            counts.blocked += usize::from(seen.blocked.load(Ordering::Relaxed));
+            counts.blocked += usize::from(seen.blocked.load(Ordering::Acquire));
             counts.timed += usize::from(seen.timed.load(Ordering::Relaxed));
             counts.watching += usize::from(seen.watched.load(Ordering::Relaxed) > 0);
         });

@@ -201,7 +201,7 @@ impl Surroundings for Explored<'_> {
         let at = self.all().find(|engine| engine.instance.number == client.instance);
         match at.and_then(|engine| engine.instance.clients.get(client.id)) {
             None => RacerState::Gone,
-            Some(client) if client.seen().blocked.load(Ordering::Relaxed) => RacerState::Blocked,
+            Some(client) if client.seen().blocked.load(Ordering::Acquire) => RacerState::Blocked,
             Some(_) => RacerState::Idle,
         }
     }

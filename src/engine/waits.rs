@@ -61,7 +61,6 @@ impl Engine {
     pub fn begin_wait(self: &Arc<Self>, session: &mut Session, wait: Box<Wait>, out: &mut Vec<u8>) {
         let clock = &self.instance.clock;
         let seen = session.client.seen();
-        seen.blocked.store(true, Ordering::Relaxed);
         let in_flight = &mut session.in_flight;
         let mut wait = wait;
         match &mut *wait {
@@ -94,6 +93,8 @@ impl Engine {
             }
         }
         in_flight.wait = Some(wait);
+        // Shown only now: whoever has seen it and then moves the clock must reach the alarm.
+        seen.blocked.store(true, Ordering::Release);
     }
 
     /// Polls the wait of a session's command. If it is not over, the task is woken when that may have changed.
