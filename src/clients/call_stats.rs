@@ -69,24 +69,46 @@ impl CallCounters {
         self.used().map(|(_, counters)| counters.micros.load(Ordering::Relaxed)).sum()
     }
 
-    /// Adds the counters to the sums of all threads.
+    /// Adds what was counted to the sums of all threads.
     pub fn add_to(&self, totals: &mut CallTotals) {
         for (row, counters) in self.used() {
-            let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            let sum = totals.rows.entry(row).or_default();
-            sum.calls += load(&counters.calls);
-            sum.micros += load(&counters.micros);
-            sum.rejected += load(&counters.rejected);
-            sum.failed += load(&counters.failed);
-            for (micros, count) in (0..).zip(&counters.short) {
-                sum.durations.record(micros, load(count));
-            }
-            sum.durations.merge(&counters.long.lock_ignoring_poison());
+            *totals.row(row) += counters.counts();
+        }
+    }
+
+    /// Adds the durations of one row's calls to those of all threads.
+    pub fn add_durations(&self, id: RowId, sum: &mut Histogram) {
+        let (group, row) = (id.index() / GROUP, id.index() % GROUP);
+        let counters = self.groups[group % GROUPS].get().and_then(|group| group[row].get());
+        counters.into_iter().for_each(|counters| counters.add_durations(sum));
+    }
+
+    /// The same for every row.
+    pub fn add_all_durations(&self, sums: &mut BTreeMap<usize, Histogram>) {
+        for (row, counters) in self.used() {
+            counters.add_durations(sums.entry(row).or_default());
         }
     }
 }
 
 impl RowCounters {
+    fn counts(&self) -> CallCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CallCounts {
+            calls: load(&self.calls),
+            micros: load(&self.micros),
+            rejected: load(&self.rejected),
+            failed: load(&self.failed),
+        }
+    }
+
+    fn add_durations(&self, sum: &mut Histogram) {
+        for (micros, count) in (0..).zip(&self.short) {
+            sum.record(micros, count.load(Ordering::Relaxed));
+        }
+        sum.merge(&self.long.lock_ignoring_poison());
+    }
+
     /// Counts calls that took so many microseconds together. Their distribution is tracked if `is_tracked`.
     #[inline]
     pub fn add_calls(&self, calls: u64, micros: u64, is_tracked: bool) {
@@ -125,58 +147,62 @@ impl RowCounters {
     }
 }
 
-/// The sums of one row over all threads.
-#[derive(Clone, Default)]
-pub struct RowTotals {
+/// What was counted of one row's calls, over all threads.
+#[derive(Clone, Copy, Default)]
+pub struct CallCounts {
     pub calls: u64,
     pub micros: u64,
     pub rejected: u64,
     pub failed: u64,
-    pub durations: Histogram,
 }
 
-impl RowTotals {
+impl CallCounts {
     /// Whether INFO commandstats lists the row.
     pub fn is_used(&self) -> bool {
         self.calls > 0 || self.rejected > 0 || self.failed > 0
     }
 }
 
-impl std::ops::AddAssign<&Self> for RowTotals {
-    fn add_assign(&mut self, other: &Self) {
+impl std::ops::AddAssign for CallCounts {
+    fn add_assign(&mut self, other: Self) {
         self.calls += other.calls;
         self.micros += other.micros;
         self.rejected += other.rejected;
         self.failed += other.failed;
-        self.durations.merge(&other.durations);
     }
 }
 
-/// The sums of all rows over all threads, by the index of the row.
+/// What was counted of all rows' calls, over all threads.
 #[derive(Clone, Default)]
 pub struct CallTotals {
-    rows: BTreeMap<usize, RowTotals>,
+    /// By the index of the row; those behind the last were never called.
+    rows: Vec<CallCounts>,
 }
 
 impl CallTotals {
-    pub fn of(&self, id: RowId) -> Option<&RowTotals> {
-        self.rows.get(&id.index())
+    pub fn of(&self, id: RowId) -> CallCounts {
+        self.rows.get(id.index()).copied().unwrap_or_default()
+    }
+
+    fn row(&mut self, index: usize) -> &mut CallCounts {
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, CallCounts::default());
+        }
+        &mut self.rows[index]
     }
 
     /// The microseconds of all calls.
     pub fn micros(&self) -> u64 {
-        self.rows.values().map(|row| row.micros).sum()
+        self.rows.iter().map(|row| row.micros).sum()
     }
 
     /// Subtracts what was counted until the last reset.
     pub fn subtract(&mut self, reset: &Self) {
-        for (row, before) in &reset.rows {
-            let Some(sum) = self.rows.get_mut(row) else { continue };
+        for (sum, before) in self.rows.iter_mut().zip(&reset.rows) {
             sum.calls = sum.calls.saturating_sub(before.calls);
             sum.micros = sum.micros.saturating_sub(before.micros);
             sum.rejected = sum.rejected.saturating_sub(before.rejected);
             sum.failed = sum.failed.saturating_sub(before.failed);
-            sum.durations.subtract(&before.durations);
         }
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! The cells are those of an HdrHistogram from 1 ns to 1 s: 256 cells of 1 ns, then 128 cells for each doubling.
 
-use std::collections::BTreeMap;
-
 const NANOS: u64 = 1000;
 const LEAST: u64 = 1;
 const MOST: u64 = 1_000_000_000;
@@ -17,8 +15,8 @@ const LAST: u64 = (1 << 30) - 1;
 /// Counts of durations. Only cells that are used take memory, and there are 3,072 at most.
 #[derive(Clone, Default)]
 pub struct Histogram {
-    /// The count of each cell, by the lowest duration in it, in nanoseconds.
-    cells: BTreeMap<u64, u64>,
+    /// Each cell that is used, ascending: the lowest duration in it, in nanoseconds, and the count.
+    cells: Vec<(u64, u64)>,
 }
 
 /// The width of the cells around a duration, as a power of two.
@@ -38,27 +36,38 @@ impl Histogram {
         if count > 0 {
             let nanos = micros.saturating_mul(NANOS).clamp(LEAST, MOST);
             let bits = width_bits(nanos);
-            *self.cells.entry((nanos >> bits) << bits).or_default() += count;
+            self.add((nanos >> bits) << bits, count);
         }
     }
 
+    fn add(&mut self, cell: u64, count: u64) {
+        match self.place_of(cell) {
+            Ok(at) => self.cells[at].1 += count,
+            Err(at) => self.cells.insert(at, (cell, count)),
+        }
+    }
+
+    fn place_of(&self, cell: u64) -> Result<usize, usize> {
+        self.cells.binary_search_by_key(&cell, |(lowest, _)| *lowest)
+    }
+
     pub fn merge(&mut self, other: &Self) {
-        for (cell, count) in &other.cells {
-            *self.cells.entry(*cell).or_default() += count;
+        for &(cell, count) in &other.cells {
+            self.add(cell, count);
         }
     }
 
     pub fn subtract(&mut self, before: &Self) {
-        for (cell, count) in &before.cells {
-            if let Some(now) = self.cells.get_mut(cell) {
-                *now = now.saturating_sub(*count);
+        for &(cell, count) in &before.cells {
+            if let Ok(at) = self.place_of(cell) {
+                self.cells[at].1 = self.cells[at].1.saturating_sub(count);
             }
         }
-        self.cells.retain(|_, count| *count > 0);
+        self.cells.retain(|(_, count)| *count > 0);
     }
 
     pub fn count(&self) -> u64 {
-        self.cells.values().sum()
+        self.cells.iter().map(|(_, count)| count).sum()
     }
 
     /// The duration in microseconds that so many percent of the counted ones do not exceed.
@@ -80,7 +89,7 @@ impl Histogram {
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         let mut total = 0;
-        for (&cell, count) in &self.cells {
+        for &(cell, count) in &self.cells {
             total += count;
             let mut end = FIRST_BUCKET;
             while cell > end {

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::sync::MutexExt;
 use crate::clients::call_stats::{CallCounters, CallTotals};
+use crate::clients::histogram::Histogram;
 use crate::clients::rates::Sums;
 use crate::data::keyspace::ViewStats;
+use crate::spec::RowId;
 
 /// Adds to a counter that only the calling thread ever writes.
 #[inline]
@@ -193,6 +195,8 @@ pub struct Stats {
     /// The sums at the last CONFIG RESETSTAT, from which INFO counts.
     reset_at: Mutex<Totals>,
     calls_at_reset: Mutex<CallTotals>,
+    /// The durations of the calls until then, by the index of the row.
+    durations_at_reset: Mutex<BTreeMap<usize, Histogram>>,
 }
 
 impl Stats {
@@ -283,6 +287,20 @@ impl Stats {
         totals
     }
 
+    /// How long the calls of one row took since the last reset. Of one row: to sum up all takes many times as long as a
+    /// command that asks for one should.
+    pub fn durations_of(&self, id: RowId) -> Histogram {
+        let reset = self.durations_at_reset.lock_ignoring_poison();
+        let mut durations = Histogram::default();
+        for thread in self.threads.lock_ignoring_poison().iter() {
+            thread.calls.add_durations(id, &mut durations);
+        }
+        if let Some(before) = reset.get(&id.index()) {
+            durations.subtract(before);
+        }
+        durations
+    }
+
     /// The microseconds of all calls since the last reset.
     pub fn call_micros(&self) -> u64 {
         let reset = self.calls_at_reset.lock_ignoring_poison();
@@ -302,6 +320,11 @@ impl Stats {
     pub fn reset(&self) {
         *self.reset_at.lock_ignoring_poison() = self.all();
         *self.calls_at_reset.lock_ignoring_poison() = self.all_calls();
+        let mut durations = self.durations_at_reset.lock_ignoring_poison();
+        durations.clear();
+        for thread in self.threads.lock_ignoring_poison().iter() {
+            thread.calls.add_all_durations(&mut durations);
+        }
         self.errors_by_code.lock_ignoring_poison().clear();
     }
 

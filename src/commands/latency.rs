@@ -1,16 +1,14 @@
 //! LATENCY: when the server was slow, and the distribution of how long commands took.
 
-use std::collections::HashMap;
-
 use super::help::help;
 use super::latency_report::{doctor, graph};
 use super::server::{container, help_row, simple_row};
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
-use crate::clients::call_stats::RowTotals;
+use crate::clients::histogram::Histogram;
 use crate::commands::{Call, Command, CommandResult, Handler};
 use crate::protocol::Reply;
-use crate::spec::{Args, Arity, CommandSpec, Flag};
+use crate::spec::{Args, Arity, CommandSpec, Flag, RowId};
 
 pub(super) const ROWS: &[Command] = &[LATENCY];
 
@@ -157,30 +155,21 @@ fn reset(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 /// The distributions of the commands that are named, or of all. Of a container, those of its subcommands are shown, too.
 fn histogram(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
-    let totals = call.server.stats.calls();
-    let measured = |(id, name)| Some((name, totals.of(id).filter(|row| row.durations.count() > 0)?));
-    let measured: Vec<(String, _)> = call.table.full_names().filter_map(measured).collect();
-    let shown = |(name, row): &(String, &RowTotals)| (Reply::text(name.as_str()), distribution(row));
+    let shown = |(id, name): (RowId, String)| {
+        let durations = call.server.stats.durations_of(id);
+        (durations.count() > 0).then(|| (Reply::text(name), distribution(&durations)))
+    };
     if args.is_empty() {
-        return Ok(Reply::Map(measured.iter().map(shown).collect()));
+        return Ok(Reply::Map(call.table.full_names().filter_map(shown).collect()));
     }
-    // A client can name as many commands as it likes, so each is looked up.
-    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (place, (name, _)) in measured.iter().enumerate() {
-        by_name.entry(name).or_default().push(place);
-        if let Some((container, _)) = name.split_once('|') {
-            by_name.entry(container).or_default().push(place);
-        }
-    }
-    let places = |name: &[u8]| by_name.get(str::from_utf8(&name.to_ascii_lowercase()).ok()?);
-    let found = args.rest().iter().filter_map(places).flatten();
-    Ok(Reply::Map(found.map(|place| shown(&measured[*place])).collect()))
+    let named = args.rest().iter().flat_map(|name| call.table.full_names_of(name));
+    Ok(Reply::Map(named.filter_map(shown).collect()))
 }
 
-fn distribution(row: &RowTotals) -> Reply<'static> {
-    let buckets = row.durations.buckets().into_iter().map(|(micros, count)| (integer(micros), integer(count)));
+fn distribution(durations: &Histogram) -> Reply<'static> {
+    let buckets = durations.buckets().into_iter().map(|(micros, count)| (integer(micros), integer(count)));
     Reply::Map(vec![
-        (Reply::text("calls"), integer(row.durations.count())),
+        (Reply::text("calls"), integer(durations.count())),
         (Reply::text("histogram_usec"), Reply::Map(buckets.collect())),
     ])
 }

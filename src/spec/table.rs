@@ -262,11 +262,26 @@ impl Table {
 
     /// The ids of all rows, with their original full names. A container is followed by its subcommands.
     pub fn full_names(&self) -> impl Iterator<Item = (RowId, String)> + '_ {
-        self.rows.iter().flat_map(|row| {
-            let subcommands = row.subcommands.iter().filter(|sub| self.profile.has(sub.spec.since));
-            let subcommands = subcommands.map(|sub| (sub.id, full_name(row.spec, sub.spec)));
-            std::iter::once((row.id, row.spec.name.to_ascii_lowercase())).chain(subcommands)
+        self.rows.iter().flat_map(|row| self.full_names_in(row))
+    }
+
+    /// The rows that a full name means (`get`, `client|list`): for a container, also its subcommands.
+    pub fn full_names_of<'t>(&'t self, name: &'t [u8]) -> impl Iterator<Item = (RowId, String)> + 't {
+        let (first, sub) = match name.iter().position(|&byte| byte == b'|') {
+            None => (name, None),
+            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
+        };
+        let named = self.row(first).into_iter().flat_map(|row| self.full_names_in(row));
+        named.filter(move |(_, full)| {
+            let of_sub = full.split_once('|').map(|(_, sub)| sub.as_bytes());
+            sub.is_none_or(|sub| of_sub.is_some_and(|of_sub| of_sub.eq_ignore_ascii_case(sub)))
         })
+    }
+
+    fn full_names_in<'t>(&'t self, row: &'t Row) -> impl Iterator<Item = (RowId, String)> + 't {
+        let subcommands = row.subcommands.iter().filter(|sub| self.profile.has(sub.spec.since));
+        let subcommands = subcommands.map(|sub| (sub.id, full_name(row.spec, sub.spec)));
+        std::iter::once((row.id, row.spec.name.to_ascii_lowercase())).chain(subcommands)
     }
 
     /// The name and keys of a request, from its words alone.

@@ -3,7 +3,7 @@
 use super::{AFTER_FORK, Fields, VALKEY_9_1};
 use crate::base::profile::{Family, Since};
 use crate::clients::acl::DATABASE_RULES;
-use crate::clients::call_stats::RowTotals;
+use crate::clients::call_stats::CallCounts;
 use crate::clients::pubsub::SubscriptionKind;
 use crate::commands::Call;
 
@@ -114,13 +114,13 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
 pub(super) fn commands(call: &Call<'_>, fields: &mut Fields) {
     let totals = call.server.stats.calls();
     let is_new = fields.profile.since_redis(7, 0);
-    let rows = call.table.full_names().filter_map(|(id, name)| Some((name, totals.of(id)?.clone())));
-    let mut shown: Vec<(String, RowTotals)> = Vec::new();
+    let rows = call.table.full_names().map(|(id, name)| (name, totals.of(id)));
+    let mut shown: Vec<(String, CallCounts)> = Vec::new();
     for (name, row) in rows {
         // Before 7.0 the calls of subcommands counted for their container.
         let container = name.split('|').next().unwrap_or_default().to_owned();
         match shown.last_mut() {
-            Some((last, sum)) if !is_new && *last == container => *sum += &row,
+            Some((last, sum)) if !is_new && *last == container => *sum += row,
             _ => shown.push((if is_new { name } else { container }, row)),
         }
     }
@@ -152,12 +152,14 @@ pub(super) fn latencies(call: &Call<'_>, fields: &mut Fields) {
         return;
     }
     let percentiles = call.server.config.text("latency-tracking-info-percentiles");
-    let totals = call.server.stats.calls();
     for (id, name) in call.table.full_names() {
-        let Some(row) = totals.of(id).filter(|row| row.durations.count() > 0) else { continue };
+        let durations = call.server.stats.durations_of(id);
+        if durations.count() == 0 {
+            continue;
+        }
         let values: Vec<String> = percentiles
             .split_whitespace()
-            .map(|percent| format!("p{percent}={:.3}", row.durations.percentile(percent.parse().unwrap_or(0.0))))
+            .map(|percent| format!("p{percent}={:.3}", durations.percentile(percent.parse().unwrap_or(0.0))))
             .collect();
         fields.add(&format!("latency_percentiles_usec_{name}"), values.join(","));
     }
