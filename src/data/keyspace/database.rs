@@ -1,6 +1,6 @@
 //! One database: its shards and their metadata.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::deadlines::Deadlines;
@@ -11,7 +11,13 @@ use crate::base::sync::MutexExt;
 pub(super) struct Database {
     pub(super) store: Store,
     pub(super) shard_meta: Box<[ShardMeta]>,
+    /// A bit for each shard that may have memory: all others are empty, and need not be visited. Only the holder of a
+    /// shard's lock changes its bit.
+    used: Box<[AtomicU64]>,
 }
+
+/// The bits of a word of [`Database::used`].
+const WORD: usize = u64::BITS as usize;
 
 /// The metadata of a shard. Only the holder of the shard's lock changes it.
 #[derive(Default)]
@@ -50,6 +56,42 @@ impl ShardMeta {
 
 impl Database {
     pub(super) fn new(shards: usize) -> Self {
-        Self { store: Store::new(shards), shard_meta: (0..shards).map(|_| ShardMeta::default()).collect() }
+        Self {
+            store: Store::new(shards),
+            shard_meta: (0..shards).map(|_| ShardMeta::default()).collect(),
+            used: (0..shards.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// A shard gets an entry.
+    #[inline]
+    pub(super) fn note_use(&self, shard: usize) {
+        let (word, bit) = (&self.used[shard / WORD], 1 << (shard % WORD));
+        // Most have one already, and a word that is only read stays in the caches of all threads.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// All that a shard held was taken from it.
+    pub(super) fn note_emptied(&self, shard: usize) {
+        self.used[shard / WORD].fetch_and(!(1 << (shard % WORD)), Ordering::Relaxed);
+    }
+
+    /// The shards that may hold something, ascending.
+    pub(super) fn used(&self) -> impl Iterator<Item = usize> {
+        self.used.iter().enumerate().flat_map(|(at, word)| {
+            let mut left = word.load(Ordering::Relaxed);
+            std::iter::from_fn(move || {
+                let shard = (left != 0).then(|| at * WORD + left.trailing_zeros() as usize);
+                left &= left.wrapping_sub(1);
+                shard
+            })
+        })
+    }
+
+    /// The metadata of these shards.
+    pub(super) fn used_meta(&self) -> impl Iterator<Item = &ShardMeta> {
+        self.used().map(|shard| &self.shard_meta[shard])
     }
 }

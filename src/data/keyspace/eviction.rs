@@ -153,12 +153,10 @@ impl Keyspace {
         let samples = self.settings.eviction.samples.load(Ordering::Relaxed);
         let policy = pool.policy;
         let mut any = false;
-        for (db, database) in (0..).zip(&*self.databases) {
-            if let Some(database) = database.get() {
-                let score = |entry: &Entry| self.score(entry, policy, now);
-                let add = |entry: &Entry| pool.add(score(entry), db, entry.key());
-                any |= self.sample(db, database, policy.is_volatile(), samples, add)?;
-            }
+        for (db, database) in self.used_databases() {
+            let score = |entry: &Entry| self.score(entry, policy, now);
+            let add = |entry: &Entry| pool.add(score(entry), db, entry.key());
+            any |= self.sample(db, database, policy.is_volatile(), samples, add)?;
         }
         Ok(any)
     }
@@ -182,7 +180,7 @@ impl Keyspace {
         for _ in 0..self.databases() {
             pool.last_db = (pool.last_db + 1) % self.databases();
             let db = pool.last_db;
-            let Some(database) = self.databases[db as usize].get() else { continue };
+            let Some(database) = self.used_database(db) else { continue };
             if self.sample(db, database, is_volatile, 1, |entry| pool.add(0, db, entry.key()))? {
                 return Ok(true);
             }
@@ -208,10 +206,10 @@ impl Keyspace {
         let mut left = samples.max(1);
         let shards = database.shard_meta.len();
         for index in (first..shards).chain(0..first).filter(|&index| count(&database.shard_meta[index]) > 0) {
-            let locked = LockedShard::lock(self, database, db, index)?;
+            let locked = LockedShard::of(self, db, index)?;
             let seed = self.random();
             left -= match is_volatile {
-                true => locked.show_volatile(&database.shard_meta[index], seed, left, &mut show),
+                true => locked.show_volatile(self, seed, left, &mut show),
                 false => locked.show_any(seed, left, &mut show),
             };
             if left == 0 {

@@ -39,7 +39,7 @@ mod view;
 mod waiters;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
@@ -128,6 +128,9 @@ type Databases = Arc<[OnceLock<Box<Database>>]>;
 /// All databases of one server.
 pub struct Keyspace {
     databases: Databases,
+    /// The home of each database, as an index of `databases`. SWAPDB exchanges two homes, so that it takes as long whatever
+    /// stands there; it holds all shards of both, so whoever holds a shard keeps its database at home.
+    homes: Box<[AtomicU32]>,
     /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
     /// Held to create a database. A view of everything holds it for its life, so that none is created meanwhile. No
@@ -162,6 +165,7 @@ impl Keyspace {
         Self {
             shift: u64::BITS - bits,
             databases: (0..databases).map(|_| OnceLock::new()).collect(),
+            homes: (0..databases).map(AtomicU32::new).collect(),
             creating: Mutex::default(),
             multi_shard: Mutex::default(),
             busy: AtomicBool::new(false),
@@ -224,8 +228,15 @@ impl Keyspace {
 
     /// A view of a key whose lock is held.
     #[inline]
-    pub fn view_of_key<'k>(&'k self, locked: LockedShard<'k>, key: &[u8], hash: u64, clock: &Clock) -> View<'k> {
-        View::of_key(self, locked, key, hash, clock)
+    pub fn view_of_key<'k>(
+        &'k self,
+        locked: LockedShard<'k>,
+        db: u32,
+        key: &[u8],
+        hash: u64,
+        clock: &Clock,
+    ) -> View<'k> {
+        View::of_key(self, locked, db, key, hash, clock)
     }
 
     /// Like [`lock`](Self::lock), but the view can access every other key, too, and locks it on access.
@@ -269,7 +280,7 @@ impl Keyspace {
     /// Prefetches the memory that look-ups of these hashes will read, in parallel.
     #[inline]
     pub fn fetch_ahead(&self, db: u32, hashes: &[u64]) {
-        let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return };
+        let Some(database) = self.used_database(db) else { return };
         database.store.fetch_ahead(hashes, self.shift);
     }
 
@@ -294,26 +305,23 @@ impl Keyspace {
     /// The number of keys of each database, of those with a deadline, and of those whose parts have one; only databases
     /// with keys, in order. Takes no locks, so it can be called while a view lives.
     pub fn sizes(&self) -> Vec<(u32, [u64; 3])> {
-        let count = |shard_meta: &[ShardMeta], counter: fn(&ShardMeta) -> &AtomicI64| {
-            let sum: i64 = shard_meta.iter().map(|meta| counter(meta).load(Ordering::Relaxed)).sum();
-            u64::try_from(sum).unwrap_or(0)
+        let sums = |database: &Database| {
+            let mut sums = [0_i64; 3];
+            for meta in database.used_meta() {
+                for (sum, counter) in sums.iter_mut().zip([&meta.keys, &meta.volatile, &meta.with_field_deadlines]) {
+                    *sum += counter.load(Ordering::Relaxed);
+                }
+            }
+            sums.map(|sum| u64::try_from(sum).unwrap_or(0))
         };
-        (0..)
-            .zip(&*self.databases)
-            .filter_map(|(db, database)| {
-                let shard_meta = &database.get()?.shard_meta;
-                let keys = count(shard_meta, |meta| &meta.keys);
-                let (volatile, with_field_deadlines) =
-                    (count(shard_meta, |meta| &meta.volatile), count(shard_meta, |meta| &meta.with_field_deadlines));
-                (keys > 0).then_some((db, [keys, volatile, with_field_deadlines]))
-            })
-            .collect()
+        let sizes = self.used_databases().map(|(db, database)| (db, sums(database)));
+        sizes.filter(|(_, [keys, ..])| *keys > 0).collect()
     }
 
     /// How long the keys of a database with a deadline live on average, in milliseconds: an estimate from some of them.
     pub fn average_ttl(&self, db: u32, now: Millis) -> Millis {
-        let Some(database) = self.databases.get(db as usize).and_then(OnceLock::get) else { return 0 };
-        let volatile = database.shard_meta.iter().filter(|meta| meta.volatile.load(Ordering::Relaxed) > 0);
+        let Some(database) = self.used_database(db) else { return 0 };
+        let volatile = database.used_meta().filter(|meta| meta.volatile.load(Ordering::Relaxed) > 0);
         let (mut sum, mut count) = (0, 0);
         for meta in volatile {
             for left in meta.deadlines().sample().map(|deadline| deadline.saturating_sub(now)).filter(|left| *left > 0)
@@ -368,14 +376,16 @@ impl Keyspace {
     /// `None` also while a slow script holds the keys.
     pub fn next_expiry(&self, now: Millis) -> Option<(Millis, Vec<u8>)> {
         let mut first: Option<(Millis, Vec<u8>)> = None;
-        for (db, database) in (0..).zip(&*self.databases).filter_map(|(db, lock)| Some((db, lock.get()?))) {
-            for (index, meta) in database.shard_meta.iter().enumerate().filter(|(_, meta)| meta.has_deadlines()) {
+        for (home, database) in (0..).zip(&*self.databases).filter_map(|(home, database)| Some((home, database.get()?)))
+        {
+            for index in database.used().filter(|&index| database.shard_meta[index].has_deadlines()) {
+                let meta = &database.shard_meta[index];
                 let is_next = |deadline| deadline >= now && first.as_ref().is_none_or(|(least, _)| deadline < *least);
                 let mut rows: Vec<_> = meta.deadlines().iter_from(0).filter(|row| is_next(row.deadline)).collect();
                 rows.sort_unstable();
                 // Rows can be stale.
                 let living = rows.into_iter().find_map(|row| {
-                    let locked = LockedShard::of(self, database, db, index).ok()?;
+                    let locked = LockedShard::at_home(self, home, index).ok()?;
                     Some((row.deadline, locked.key_expiring_at(row)?))
                 });
                 first = living.or(first);
@@ -389,31 +399,63 @@ impl Keyspace {
         self.shard_meta().any(ShardMeta::has_deadlines)
     }
 
+    /// The metadata of all shards that may hold something.
     fn shard_meta(&self) -> impl Iterator<Item = &ShardMeta> {
-        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.shard_meta.iter())
+        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.used_meta())
     }
 
-    /// A database of which a shard is held, so it exists.
+    /// The home of a database: for good while a shard of it is held.
     #[inline]
-    fn database(&self, db: u32) -> &Database {
-        match self.databases[db as usize].get() {
+    fn home_of(&self, db: u32) -> u32 {
+        self.homes[db as usize].load(Ordering::Relaxed)
+    }
+
+    /// The database that is at home there.
+    fn database_at(&self, home: u32) -> u32 {
+        let found = self.homes.iter().position(|at| at.load(Ordering::Relaxed) == home);
+        found.map_or(home, |db| db as u32)
+    }
+
+    /// Exchanges the homes of two databases. The caller holds all shards of both.
+    fn exchange_homes(&self, one: u32, other: u32) {
+        let [one, other] = [one, other].map(|db| &self.homes[db as usize]);
+        let before = one.swap(other.load(Ordering::Relaxed), Ordering::Relaxed);
+        other.store(before, Ordering::Relaxed);
+    }
+
+    /// The databases that were used, ascending.
+    fn used_databases(&self) -> impl Iterator<Item = (u32, &Database)> {
+        (0..self.databases()).filter_map(|db| Some((db, self.used_database(db)?)))
+    }
+
+    /// A database, if it exists and was used.
+    #[inline]
+    fn used_database(&self, db: u32) -> Option<&Database> {
+        let home = self.homes.get(db as usize)?.load(Ordering::Relaxed);
+        self.databases[home as usize].get().map(|database| &**database)
+    }
+
+    /// What is at a home of which a shard is held, so it exists.
+    #[inline]
+    fn home(&self, home: u32) -> &Database {
+        match self.databases[home as usize].get() {
             Some(database) => database,
             None => unreachable!("a shard of it is locked"),
         }
     }
 
-    /// A database, created on first use.
+    /// What is at a home, created on first use.
     #[inline]
-    fn open_database(&self, db: u32) -> Result<&Database, Busy> {
-        match self.databases[db as usize].get() {
+    fn open_home(&self, home: u32) -> Result<&Database, Busy> {
+        match self.databases[home as usize].get() {
             Some(database) => Ok(database),
-            None => Ok(self.make_database(db, &self.creating()?)),
+            None => Ok(self.make_home(home, &self.creating()?)),
         }
     }
 
     #[cold]
-    fn make_database(&self, db: u32, _creating: &MutexGuard<'_, ()>) -> &Database {
-        self.databases[db as usize].get_or_init(|| Box::new(Database::new(self.shards())))
+    fn make_home(&self, home: u32, _creating: &MutexGuard<'_, ()>) -> &Database {
+        self.databases[home as usize].get_or_init(|| Box::new(Database::new(self.shards())))
     }
 
     fn creating(&self) -> Result<MutexGuard<'_, ()>, Busy> {

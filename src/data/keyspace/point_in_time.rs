@@ -199,17 +199,15 @@ impl PointInTime {
     /// Makes the copy. The caller holds no view.
     pub fn finish(self) -> Vec<Part> {
         let mut parts = Vec::with_capacity(self.parts);
-        // SWAPDB moves shards, so one round may miss some.
-        while parts.len() < self.parts {
-            // Views lock ascending. Whoever locks everything meets this thread once so, and would otherwise follow it through all
-            // shards.
-            for store in self.databases.iter().rev().filter_map(OnceLock::get).map(|database| &database.store) {
-                let lock = |index| lock_unconditionally(|| store.try_lock(index));
-                parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(index))));
-            }
-            let emptied = std::mem::take(&mut *self.plan.emptied.lock_ignoring_poison());
-            parts.extend(emptied.into_iter().map(|(progress, contents)| self.plan.finish(progress, contents.iter())));
+        // Views lock ascending. Whoever locks everything meets this thread once so, and would otherwise follow it through all
+        // shards.
+        for store in self.databases.iter().rev().filter_map(OnceLock::get).map(|database| &database.store) {
+            let lock = |index| lock_unconditionally(|| store.try_lock(index));
+            parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(index))));
         }
+        // What was flushed meanwhile was handed over under the lock of its shard, so it is here by now.
+        let emptied = std::mem::take(&mut *self.plan.emptied.lock_ignoring_poison());
+        parts.extend(emptied.into_iter().map(|(progress, contents)| self.plan.finish(progress, contents.iter())));
         parts.iter_mut().for_each(|part| self.plan.write_later(part));
         parts
     }

@@ -250,12 +250,6 @@ impl Shard<'_> {
         self.content.table.iter()
     }
 
-    /// Whether there is nothing to move or to free.
-    #[inline]
-    pub fn is_unused(&self) -> bool {
-        !self.content.table.has_memory() && self.content.copies.is_none()
-    }
-
     pub fn take(&mut self) -> Contents {
         let Content { table, copies } = std::mem::take(&mut *self.content);
         match copies {
@@ -279,10 +273,6 @@ impl Shard<'_> {
     /// Gives back the room of entries that were removed.
     pub fn shrink(&mut self) {
         self.content.table.shrink();
-    }
-
-    pub fn swap(&mut self, other: &mut Shard<'_>) {
-        std::mem::swap(&mut *self.content, &mut *other.content);
     }
 }
 

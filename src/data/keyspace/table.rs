@@ -115,11 +115,6 @@ impl Table {
         self.len
     }
 
-    /// Whether it has memory of its own: not before the first entry.
-    pub fn has_memory(&self) -> bool {
-        !self.groups.is_empty()
-    }
-
     /// The group where the search for a hash begins: its low half, scaled to the number of groups.
     #[inline]
     fn home(&self, hash: u64) -> usize {

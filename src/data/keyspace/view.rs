@@ -37,7 +37,7 @@ pub use scan::ScanFilter;
 /// The part of the keyspace that one command, transaction or script has locked, at one instant.
 pub struct View<'k> {
     keyspace: &'k Keyspace,
-    /// The held shards, ascending by database and shard.
+    /// The held shards, ascending by home and shard.
     locked: SmallVec<[LockedShard<'k>; 1]>,
     /// Held by a view of everything, so that no database is created meanwhile.
     everything: Option<MutexGuard<'k, ()>>,
@@ -78,7 +78,8 @@ pub struct View<'k> {
 
 /// A shard that a view holds.
 pub struct LockedShard<'k> {
-    db: u32,
+    /// Where its database is at home.
+    home: u32,
     index: u32,
     shard: Shard<'k>,
 }

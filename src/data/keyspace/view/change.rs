@@ -2,7 +2,7 @@
 //! to date.
 
 use super::expiry::count_deadline;
-use super::{Location, View};
+use super::{Location, LockedShard, View};
 use crate::base::clock::Millis;
 use crate::data::keyspace::ShardMeta;
 use crate::data::keyspace::entry::{Entry, EntryDeadlines};
@@ -127,8 +127,10 @@ impl<'k> View<'k> {
         }
         let hash = hash_of(entry.key());
         let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
-        let index = self.locked[lock].index as usize;
-        let meta = &self.keyspace.database(self.db).shard_meta[index];
+        let LockedShard { home, index, .. } = self.locked[lock];
+        let database = self.keyspace.home(home);
+        database.note_use(index as usize);
+        let meta = &database.shard_meta[index as usize];
         self.count_bytes(meta, entry.footprint() as i64);
         meta.count_keys(1);
         let due = entry.due();
@@ -161,7 +163,7 @@ impl<'k> View<'k> {
 
     fn meta(&self, at: Location) -> &'k ShardMeta {
         let locked = &self.locked[at.lock];
-        &self.keyspace.database(locked.db).shard_meta[locked.index as usize]
+        &self.keyspace.home(locked.home).shard_meta[locked.index as usize]
     }
 
     /// Counts further changes to a key, without touching its watchers.

@@ -10,7 +10,10 @@ impl View<'_> {
     /// sorted.
     pub fn begin_copy(&mut self, writer: Box<dyn EntryWriter>, keeps_names: bool) -> PointInTime {
         let mut copy = PointInTime::new(writer, keeps_names, self.horizon, Arc::clone(&self.keyspace.databases));
-        self.locked.iter_mut().for_each(|locked| copy.begin_shard(locked.db, &mut locked.shard));
+        for held in self.locked.chunk_by_mut(|one, other| one.home == other.home) {
+            let db = held.first().map_or(0, |locked| self.keyspace.database_at(locked.home));
+            held.iter_mut().for_each(|locked| copy.begin_shard(db, &mut locked.shard));
+        }
         copy
     }
 

@@ -1,10 +1,9 @@
 //! Operations on whole databases: FLUSHDB, SWAPDB, DBSIZE, and iterating over all keys.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::View;
 use super::expiry::is_expired;
-use crate::data::keyspace::ShardMeta;
+use super::{LockedShard, View};
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{KEY_CHANGES, Notification, SUMS_MEMORY};
 use crate::data::keyspace::store::hash_of;
@@ -13,27 +12,24 @@ use crate::data::keyspace::watch::Presence;
 impl View<'_> {
     /// The databases that the view holds, in ascending order, without those that were never used.
     pub fn held_databases(&self) -> Vec<u32> {
-        let mut databases: Vec<u32> = self.locked.iter().map(|locked| locked.db).collect();
-        databases.dedup();
-        databases
+        (0..self.databases()).filter(|db| !self.held_of(*db).is_empty()).collect()
     }
 
     pub fn len(&mut self) -> usize {
-        let db = self.db;
-        self.locked.iter().filter(|locked| locked.db == db).map(|locked| locked.shard.len()).sum()
+        self.used_shards(self.db).map(|locked| locked.shard.len()).sum()
     }
 
     /// Calls `visit` with every live entry of the selected database.
     pub fn for_each(&mut self, mut visit: impl FnMut(&Entry)) {
-        let (db, horizon) = (self.db, self.horizon);
-        for locked in self.locked.iter().filter(|locked| locked.db == db) {
+        let horizon = self.horizon;
+        for locked in self.used_shards(self.db) {
             locked.shard.iter().filter(|entry| !is_expired(entry, horizon)).for_each(&mut visit);
         }
     }
 
     /// All entries of a database, also expired ones.
     pub(super) fn entries_of(&self, db: u32) -> impl Iterator<Item = &Entry> {
-        self.locked.iter().filter(move |locked| locked.db == db).flat_map(|locked| locked.shard.iter())
+        self.used_shards(db).flat_map(|locked| locked.shard.iter())
     }
 
     /// Removes every key of the selected database and returns how many there were.
@@ -46,10 +42,15 @@ impl View<'_> {
         if self.everything.is_some() {
             self.held_shard(db, 0);
         }
-        for locked in self.locked.iter_mut().filter(|locked| locked.db == db && !locked.shard.is_unused()) {
-            removed += locked.shard.len();
-            tables.push(locked.shard.take());
-            let meta = &self.keyspace.database(db).shard_meta[locked.index as usize];
+        let used: Vec<usize> = self.used_shards(db).map(|locked| locked.index as usize).collect();
+        for index in used {
+            let lock = self.held_shard(db, index);
+            let LockedShard { home, ref mut shard, .. } = self.locked[lock];
+            removed += shard.len();
+            tables.push(shard.take());
+            let database = self.keyspace.home(home);
+            database.note_emptied(index);
+            let meta = &database.shard_meta[index];
             *meta.deadlines() = Default::default();
             meta.keys.store(0, Ordering::Relaxed);
             meta.volatile.store(0, Ordering::Relaxed);
@@ -66,13 +67,13 @@ impl View<'_> {
 
     /// Removes every key of all databases that the view holds, and returns how many there were.
     pub fn flush_everything(&mut self) -> usize {
-        let home = self.db;
+        let selected = self.db;
         let mut removed = 0;
         for db in self.held_databases() {
             self.select(db);
             removed += self.flush();
         }
-        self.select(home);
+        self.select(selected);
         self.notify_flushed();
         removed
     }
@@ -115,24 +116,7 @@ impl View<'_> {
             self.touch_watched(db, Some(with));
         }
         let streams = [one, other].map(|db| (db, self.awaited_streams(db)));
-        let (one, other) = (one.min(other), one.max(other));
-        let (first, second) = (self.held_shard(one, 0), self.held_shard(other, 0));
-        let databases = [one, other].map(|db| self.keyspace.database(db));
-        // The shards of a database stand side by side.
-        let (left, right) = self.locked.split_at_mut(second);
-        let pairs = left[first..].iter_mut().zip(right).take(self.keyspace.shards());
-        for (index, (left, right)) in pairs.enumerate() {
-            if left.shard.is_unused() && right.shard.is_unused() {
-                continue;
-            }
-            left.shard.swap(&mut right.shard);
-            let shard_meta = databases.map(|database| &database.shard_meta[index]);
-            std::mem::swap(&mut *shard_meta[0].deadlines(), &mut *shard_meta[1].deadlines());
-            swap_counts(shard_meta, |meta| &meta.keys);
-            swap_counts(shard_meta, |meta| &meta.volatile);
-            swap_counts(shard_meta, |meta| &meta.with_field_deadlines);
-            swap_counts(shard_meta, |meta| &meta.bytes);
-        }
+        self.keyspace.exchange_homes(one, other);
         for db in [one, other] {
             self.signal_all(db, wakes_for_expired);
         }
@@ -167,9 +151,89 @@ impl View<'_> {
     }
 }
 
-fn swap_counts(shard_meta: [&ShardMeta; 2], count: impl Fn(&ShardMeta) -> &AtomicI64) {
-    let (one, other) = (count(shard_meta[0]), count(shard_meta[1]));
-    let before = one.load(Ordering::Relaxed);
-    one.store(other.load(Ordering::Relaxed), Ordering::Relaxed);
-    other.store(before, Ordering::Relaxed);
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::thread;
+
+    use crate::base::clock::Clock;
+    use crate::data::keyspace::{Expiry, Keyspace, Scope, View, hash_of};
+
+    /// What the key `name` holds in the selected database.
+    fn name(view: &mut View<'_>) -> Vec<u8> {
+        view.string(b"name").unwrap().unwrap_or_default().to_vec()
+    }
+
+    #[test]
+    fn whoever_holds_a_key_holds_that_of_its_database_however_often_databases_are_swapped() {
+        const NAMES: [&[u8]; 2] = [b"one", b"other"];
+        let clock = Clock::new();
+        let keyspace = Keyspace::small(2, &clock);
+        for (db, name) in (0..).zip(NAMES) {
+            let mut view = keyspace.lock(Scope::Database, db, &clock).unwrap();
+            view.set_string(b"name", name, Expiry::Never);
+        }
+        // Which of them is in database 0: changed only while everything is held.
+        let (first, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let hash = hash_of(b"name");
+        let readers: [for<'k> fn(&'k Keyspace, u64, &Clock) -> View<'k>; 4] = [
+            |keyspace, hash, clock| keyspace.lock_key(b"name", hash, 0, clock).unwrap(),
+            |keyspace, hash, clock| keyspace.lock(Scope::Hashes(&[hash, !hash]), 0, clock).unwrap(),
+            |keyspace, _, clock| keyspace.lock(Scope::Database, 0, clock).unwrap(),
+            |keyspace, _, clock| keyspace.lock_growing(&[], 0, clock).unwrap(),
+        ];
+        thread::scope(|scope| {
+            for lock in readers {
+                let (keyspace, clock, first, is_over) = (&keyspace, &clock, &first, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let mut view = lock(keyspace, hash, clock);
+                        let found = name(&mut view);
+                        assert_eq!(found, NAMES[first.load(Ordering::Relaxed)]);
+                    }
+                });
+            }
+            for _ in 0..4_000 {
+                let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
+                view.swap(0, 1, false);
+                first.fetch_xor(1, Ordering::Relaxed);
+                assert_eq!(name(&mut view), NAMES[first.load(Ordering::Relaxed)]);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn databases_keep_their_keys_through_swaps_and_flushes_also_those_never_used() {
+        let clock = Clock::new();
+        let keyspace = Keyspace::new(16, &clock);
+        let set = |db: u32, key: &[u8]| {
+            let mut view = keyspace.lock_key(key, hash_of(key), db, &clock).unwrap();
+            view.set_string(key, b"v", Expiry::At(view.now() + 60_000));
+        };
+        let sizes =
+            || keyspace.sizes().into_iter().map(|(db, [keys, volatile, _])| (db, keys, volatile)).collect::<Vec<_>>();
+        set(5, b"a");
+        set(5, b"b");
+        set(0, b"c");
+        let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
+        view.swap(5, 9, false);
+        view.swap(0, 5, false);
+        assert_eq!(view.held_databases(), [0, 5, 9]);
+        view.select(9);
+        assert_eq!((view.len(), view.exists(b"a"), view.exists(b"c")), (2, true, false));
+        assert_eq!(view.flush(), 2);
+        assert_eq!((view.len(), view.random_key()), (0, None));
+        view.finish();
+        assert_eq!(sizes(), [(5, 1, 1)]);
+        set(9, b"d");
+        set(0, b"e");
+        assert_eq!(sizes(), [(0, 1, 1), (5, 1, 1), (9, 1, 1)]);
+        let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
+        view.select(5);
+        assert!(view.exists(b"c") && !view.exists(b"e"));
+        assert_eq!(view.flush_everything(), 3);
+        view.finish();
+        assert_eq!((sizes(), keyspace.used_bytes()), (vec![], 0));
+    }
 }

@@ -1,7 +1,7 @@
 //! Eviction: samples of a shard, and the removal of a key.
 
 use super::{Location, LockedShard, View};
-use crate::data::keyspace::ShardMeta;
+use crate::data::keyspace::Keyspace;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::EventClass;
 use crate::data::keyspace::store::hash_of;
@@ -15,12 +15,12 @@ impl LockedShard<'_> {
     /// Shows up to so many entries with a deadline, and returns how many.
     pub(in crate::data::keyspace) fn show_volatile(
         &self,
-        meta: &ShardMeta,
+        keyspace: &Keyspace,
         seed: u64,
         most: usize,
         show: &mut impl FnMut(&Entry),
     ) -> usize {
-        let deadlines = meta.deadlines();
+        let deadlines = keyspace.home(self.home).shard_meta[self.index as usize].deadlines();
         let expiring = deadlines.iter_from(seed).flat_map(|row| self.shard.find_expiring(row));
         expiring.filter(|entry| entry.due().key.is_some()).take(most).map(show).count()
     }

@@ -20,11 +20,11 @@ impl View<'_> {
     /// more.
     pub(in crate::data::keyspace) fn sweep(&mut self, most: usize) -> bool {
         let (mut due, mut left) = (Vec::new(), most);
-        let deadlines =
-            |locked: &LockedShard<'_>| self.keyspace.database(locked.db).shard_meta[locked.index as usize].deadlines();
+        let meta = |locked: &LockedShard<'_>| &self.keyspace.home(locked.home).shard_meta[locked.index as usize];
         let first = |at: usize| {
-            let earliest = deadlines(&self.locked[at]).earliest().filter(|earliest| *earliest < self.begun);
-            earliest.map(|earliest| Reverse((earliest, at)))
+            let meta = Some(meta(&self.locked[at])).filter(|meta| meta.has_deadlines())?;
+            let earliest = meta.deadlines().earliest().filter(|earliest| *earliest < self.begun)?;
+            Some(Reverse((earliest, at)))
         };
         let mut shards: BinaryHeap<_> = (0..self.locked.len()).filter_map(first).collect();
         while left > 0
@@ -34,13 +34,13 @@ impl View<'_> {
             // Where all are deleted, they are sorted below.
             let next = shards.peek().filter(|_| most < usize::MAX);
             let until = next.map_or(self.begun, |Reverse((next, _))| self.begun.min(*next + 1));
-            let mut deadlines = deadlines(locked);
+            let (db, mut deadlines) = (self.keyspace.database_at(locked.home), meta(locked).deadlines());
             while left > 0
                 && let Some(row) = deadlines.pop_due(until)
             {
                 left -= 1;
                 let expired = locked.shard.find_expiring(row);
-                due.extend(expired.map(|entry| (row.deadline, locked.db, hash_of(entry.key()))));
+                due.extend(expired.map(|entry| (row.deadline, db, hash_of(entry.key()))));
             }
             drop(deadlines);
             shards.extend(first(at));
@@ -198,8 +198,8 @@ impl View<'_> {
 
     /// Counts a deadline that was set, moved or removed. The entry is in its shard already.
     pub(super) fn deadlines_changed(&mut self, lock: usize, hash: u64, old: EntryDeadlines, new: EntryDeadlines) {
-        let LockedShard { db, index, ref shard } = self.locked[lock];
-        let meta = &self.keyspace.database(db).shard_meta[index as usize];
+        let LockedShard { home, index, ref shard } = self.locked[lock];
+        let meta = &self.keyspace.home(home).shard_meta[index as usize];
         let living = count_deadline(&meta.volatile, old.key, new.key)
             + count_deadline(&meta.with_field_deadlines, old.field, new.field);
         let mut deadlines = meta.deadlines();

@@ -4,8 +4,10 @@
 //! one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
 //! databases that did not exist before.
 
-use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::MutexGuard;
+
+use smallvec::SmallVec;
 
 use super::{HashedKey, LockedShard, View};
 use crate::base::clock::Clock;
@@ -24,11 +26,8 @@ impl<'k> View<'k> {
         match scope {
             Scope::Hashes(hashes) => lock_shards(keyspace, db, hashes, &mut locked)?,
             Scope::Database => {
-                let database = keyspace.open_database(db)?;
                 let _multi_shard = keyspace.multi_shard()?;
-                for shard in 0..keyspace.shards() {
-                    locked.push(LockedShard::of(keyspace, database, db, shard)?);
-                }
+                lock_ascending(keyspace, db, 0..keyspace.shards(), &mut locked)?;
             }
             Scope::Everything => {
                 let _multi_shard = keyspace.multi_shard()?;
@@ -47,7 +46,7 @@ impl<'k> View<'k> {
         clock: &Clock,
     ) -> Result<Self, Busy> {
         let locked = Self::lock_shard(keyspace, hash, db)?;
-        Ok(Self::of_key(keyspace, locked, key, hash, clock))
+        Ok(Self::of_key(keyspace, locked, db, key, hash, clock))
     }
 
     /// Locks the shard of a key with this hash.
@@ -57,7 +56,7 @@ impl<'k> View<'k> {
         hash: u64,
         db: u32,
     ) -> Result<LockedShard<'k>, Busy> {
-        LockedShard::of(keyspace, keyspace.open_database(db)?, db, keyspace.shard_of(hash))
+        LockedShard::of(keyspace, db, keyspace.shard_of(hash))
     }
 
     /// A view of a key whose shard is locked already. The slice `key` must not change while the view lives.
@@ -65,11 +64,11 @@ impl<'k> View<'k> {
     pub(in crate::data::keyspace) fn of_key(
         keyspace: &'k Keyspace,
         locked: LockedShard<'k>,
+        db: u32,
         key: &[u8],
         hash: u64,
         clock: &Clock,
     ) -> Self {
-        let db = locked.db;
         let hashed_key = HashedKey::new(key, hash);
         Self::new(keyspace, SmallVec::from_buf([locked]), None, hashed_key, db, clock.read())
     }
@@ -82,10 +81,7 @@ impl<'k> View<'k> {
     ) -> Result<Self, Busy> {
         let multi_shard = keyspace.multi_shard()?;
         let mut locked = SmallVec::new();
-        let database = keyspace.open_database(db)?;
-        for shard in shards_of(keyspace, hashes) {
-            locked.push(LockedShard::of(keyspace, database, db, shard)?);
-        }
+        lock_ascending(keyspace, db, shards_of(keyspace, hashes), &mut locked)?;
         let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.read());
         view.growing = Some(multi_shard);
         Ok(view)
@@ -98,36 +94,49 @@ impl<'k> View<'k> {
         }
         match scope {
             Scope::Hashes(_) => {}
-            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| self.lock_another(self.db, shard)),
+            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| {
+                self.held_shard(self.db, shard);
+            }),
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = lock_unconditionally(|| try_lock(&keyspace.creating));
-                for (db, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
-                    (0..keyspace.shards()).for_each(|shard| self.lock_another(db, shard));
+                for (home, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+                    for shard in 0..keyspace.shards() {
+                        if let Err(at) = self.position_at(home, shard) {
+                            let shard = LockedShard::at_home_unconditionally(keyspace, home, shard);
+                            self.locked.insert(at, shard);
+                        }
+                    }
                 }
                 self.everything = Some(creating);
             }
         }
     }
 
-    /// Locks one more shard. Its holder waits for no lock, so it is about to release this one.
-    pub(super) fn lock_another(&mut self, db: u32, index: usize) {
-        let Err(at) = self.shard_position(db, index) else { return };
+    /// Locks one more shard, and returns its position. Its holder waits for no lock, so it is about to release this one.
+    fn lock_another(&mut self, db: u32, index: usize) -> usize {
         let keyspace = self.keyspace;
-        let database = match keyspace.databases[db as usize].get() {
-            Some(database) => database,
-            None => keyspace.make_database(db, &lock_unconditionally(|| try_lock(&keyspace.creating))),
-        };
-        let shard = lock_unconditionally(|| database.store.try_lock(index));
-        self.locked.insert(at, LockedShard { db, index: index as u32, shard });
+        loop {
+            let home = keyspace.home_of(db);
+            if keyspace.databases[home as usize].get().is_none() {
+                keyspace.make_home(home, &lock_unconditionally(|| try_lock(&keyspace.creating)));
+            }
+            let locked = LockedShard::at_home_unconditionally(keyspace, home, index);
+            // SWAPDB may have come first.
+            if keyspace.home_of(db) == home {
+                let at = self.position_at(home, index).unwrap_or_else(|at| at);
+                self.locked.insert(at, locked);
+                return at;
+            }
+        }
     }
 
     /// The position of a shard among those held; a view that may reach further locks it now.
     #[inline]
     pub(super) fn held_shard(&mut self, db: u32, index: usize) -> usize {
         if let [only] = self.locked.as_slice()
-            && only.db == db
             && only.index as usize == index
+            && only.home == self.keyspace.home_of(db)
         {
             return 0;
         }
@@ -137,58 +146,101 @@ impl<'k> View<'k> {
                 // The database did not exist when everything was locked. No other view can have created it since, or
                 // hold a lock of it.
                 Some(creating) => {
-                    let database = self.keyspace.make_database(db, creating);
+                    let home = self.keyspace.home_of(db);
+                    let database = self.keyspace.make_home(home, creating);
                     let shards = 0..self.keyspace.shards();
-                    self.locked.insert_many(at, shards.filter_map(|shard| LockedShard::free(database, db, shard)));
+                    self.locked.insert_many(at, shards.filter_map(|shard| LockedShard::free(database, home, shard)));
                     self.held_shard(db, index)
                 }
-                None if self.growing.is_some() => {
-                    self.lock_another(db, index);
-                    at
-                }
+                None if self.growing.is_some() => self.lock_another(db, index),
                 None => unreachable!("a command reached for a key that its row does not name"),
             },
         }
     }
 
     /// The position of a shard among those held; otherwise, where it would be inserted.
+    #[inline]
     pub(super) fn shard_position(&self, db: u32, index: usize) -> Result<usize, usize> {
+        self.position_at(self.keyspace.home_of(db), index)
+    }
+
+    fn position_at(&self, home: u32, index: usize) -> Result<usize, usize> {
         // A view of a whole database, or of the first ones, holds each shard in its place.
-        for place in [index, db as usize * self.keyspace.shards() + index] {
-            if self.locked.get(place).is_some_and(|locked| locked.db == db && locked.index as usize == index) {
+        for place in [index, home as usize * self.keyspace.shards() + index] {
+            if self.locked.get(place).is_some_and(|locked| locked.home == home && locked.index as usize == index) {
                 return Ok(place);
             }
         }
-        self.locked.binary_search_by_key(&(db, index as u32), |locked| (locked.db, locked.index))
+        self.locked.binary_search_by_key(&(home, index as u32), |locked| (locked.home, locked.index))
+    }
+
+    /// The shards that the view holds of a database.
+    pub(super) fn held_of(&self, db: u32) -> Range<usize> {
+        let home = self.keyspace.home_of(db);
+        let end = |index| self.position_at(home, index).unwrap_or_else(|at| at);
+        end(0)..end(self.keyspace.shards())
+    }
+
+    /// Those of them that may hold something.
+    pub(super) fn used_shards(&self, db: u32) -> impl Iterator<Item = &LockedShard<'k>> {
+        let held = &self.locked[self.held_of(db)];
+        let used = held.first().into_iter().flat_map(|locked| self.keyspace.home(locked.home).used());
+        used.filter_map(|index| match held.get(index) {
+            Some(locked) if locked.index as usize == index => Some(locked),
+            _ => Some(&held[held.binary_search_by_key(&(index as u32), |locked| locked.index).ok()?]),
+        })
     }
 }
 
 impl<'k> LockedShard<'k> {
-    /// Locks one shard, to look at some entries.
-    pub(in crate::data::keyspace) fn lock(
-        keyspace: &Keyspace,
-        database: &'k Database,
-        db: u32,
-        index: usize,
-    ) -> Result<Self, Busy> {
-        Self::of(keyspace, database, db, index)
+    /// Locks one shard.
+    #[inline]
+    pub(in crate::data::keyspace) fn of(keyspace: &'k Keyspace, db: u32, index: usize) -> Result<Self, Busy> {
+        loop {
+            let home = keyspace.home_of(db);
+            let locked = Self::at_home(keyspace, home, index)?;
+            // SWAPDB may have come first.
+            if keyspace.home_of(db) == home {
+                return Ok(locked);
+            }
+        }
     }
 
+    /// Locks one shard of whatever database is at home there.
     #[inline]
-    pub(in crate::data::keyspace) fn of(
-        keyspace: &Keyspace,
-        database: &'k Database,
-        db: u32,
-        index: usize,
-    ) -> Result<Self, Busy> {
+    pub(in crate::data::keyspace) fn at_home(keyspace: &'k Keyspace, home: u32, index: usize) -> Result<Self, Busy> {
+        let database = keyspace.open_home(home)?;
         let shard = keyspace.lock_with_backoff(|| database.store.try_lock(index))?;
-        Ok(Self { db, index: index as u32, shard })
+        Ok(Self { home, index: index as u32, shard })
+    }
+
+    /// The same although a slow script may hold it. The home exists.
+    fn at_home_unconditionally(keyspace: &'k Keyspace, home: u32, index: usize) -> Self {
+        let shard = lock_unconditionally(|| keyspace.home(home).store.try_lock(index));
+        Self { home, index: index as u32, shard }
     }
 
     /// A shard of a new database, which no other view can hold.
-    fn free(database: &'k Database, db: u32, index: usize) -> Option<Self> {
-        Some(Self { db, index: index as u32, shard: database.store.try_lock(index)? })
+    fn free(database: &'k Database, home: u32, index: usize) -> Option<Self> {
+        Some(Self { home, index: index as u32, shard: database.store.try_lock(index)? })
     }
+}
+
+/// Locks shards of one database, ascending.
+fn lock_ascending<'k>(
+    keyspace: &'k Keyspace,
+    db: u32,
+    shards: impl IntoIterator<Item = usize>,
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
+) -> Result<(), Busy> {
+    for shard in shards {
+        // The first keeps the database at home.
+        locked.push(match locked.first() {
+            None => LockedShard::of(keyspace, db, shard)?,
+            Some(first) => LockedShard::at_home(keyspace, first.home, shard)?,
+        });
+    }
+    Ok(())
 }
 
 /// The shards of these keys, ascending and without duplicates: the order in which all views lock them.
@@ -213,12 +265,8 @@ fn lock_shards<'k>(
     locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<(), Busy> {
     let shards = shards_of(keyspace, hashes);
-    let database = keyspace.open_database(db)?;
     let _multi_shard = if shards.len() > 1 { Some(keyspace.multi_shard()?) } else { None };
-    for shard in shards {
-        locked.push(LockedShard::of(keyspace, database, db, shard)?);
-    }
-    Ok(())
+    lock_ascending(keyspace, db, shards, locked)
 }
 
 fn lock_everything<'k>(
@@ -226,11 +274,9 @@ fn lock_everything<'k>(
     locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<MutexGuard<'k, ()>, Busy> {
     let creating = keyspace.creating()?;
-    for (db, database) in (0..).zip(&*keyspace.databases) {
-        if let Some(database) = database.get() {
-            for shard in 0..keyspace.shards() {
-                locked.push(LockedShard::of(keyspace, database, db, shard)?);
-            }
+    for (home, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+        for shard in 0..keyspace.shards() {
+            locked.push(LockedShard::at_home(keyspace, home, shard)?);
         }
     }
     Ok(creating)

@@ -41,8 +41,8 @@ impl<'k> View<'k> {
             }
             let mut nth = (self.keyspace.random() % total) as usize;
             let seed = self.keyspace.random();
-            let (db, horizon) = (self.db, self.horizon);
-            let shard = self.locked.iter().filter(|locked| locked.db == db).find_map(|locked| {
+            let horizon = self.horizon;
+            let shard = self.used_shards(self.db).find_map(|locked| {
                 let here = locked.shard.len();
                 if nth < here {
                     return Some(&locked.shard);
@@ -71,11 +71,10 @@ impl<'k> View<'k> {
         let mut over: Vec<Vec<u8>> = Vec::new();
         let mut left = count.max(1);
         let mut next = 0;
-        let (db, horizon) = (self.db, self.horizon);
+        let horizon = self.horizon;
         // Leaves the shard's number of a position.
         let shift = SCAN_BITS - self.keyspace.shard_bits();
-        for locked in self.locked.iter().filter(|locked| locked.db == db && u64::from(locked.index) >= cursor >> shift)
-        {
+        for locked in self.used_shards(self.db).filter(|locked| u64::from(locked.index) >= cursor >> shift) {
             let mut rows: Vec<(u64, &Entry)> = locked
                 .shard
                 .iter()

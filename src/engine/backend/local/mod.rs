@@ -157,7 +157,7 @@ impl Local {
                     // Built in place: moving it costs more than most commands.
                     Some((locked, index, hash)) => {
                         let Instance { keyspace, clock, .. } = &*self.instance;
-                        keyspace.view_of_key(locked, words.get(index).unwrap_or_default(), hash, clock)
+                        keyspace.view_of_key(locked, session.db, words.get(index).unwrap_or_default(), hash, clock)
                     }
                     None => self.lock_keys(session, spec, key, words)?,
                 };
