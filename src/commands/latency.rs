@@ -160,7 +160,9 @@ fn histogram(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static>
         (durations.count() > 0).then(|| (Reply::text(name), distribution(&durations)))
     };
     if args.is_empty() {
-        return Ok(Reply::Map(call.table.full_names().filter_map(shown).collect()));
+        let totals = call.server.stats.calls();
+        let used = call.table.full_names(|id| totals.of(id).calls > 0);
+        return Ok(Reply::Map(used.filter_map(shown).collect()));
     }
     let named = args.rest().iter().flat_map(|name| call.table.full_names_of(name));
     Ok(Reply::Map(named.filter_map(shown).collect()))

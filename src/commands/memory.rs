@@ -44,7 +44,7 @@ const MEMORY: Command = Command::container(
             },
         ),
         Command::new(
-            Handler::Everything(memory_purge),
+            Handler::Connection(memory_purge),
             CommandSpec {
                 summary: "Gives back memory that is not used.",
                 complexity: "Depends on the memory that is allocated",
@@ -114,9 +114,9 @@ fn memory_doctor(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static
     Ok(Reply::Verbatim("txt", text.as_bytes().into()))
 }
 
-/// The tables give back the room that keys have left behind.
-fn memory_purge<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
-    view.shrink();
+/// The tables give back the room that keys have left behind: soon, as memory is freed at all times.
+fn memory_purge(call: &mut Call<'_>, _: &mut Args<'_>) -> CommandResult<'static> {
+    call.server.keyspace.shrink_soon();
     Ok(Reply::OK)
 }
 

@@ -35,6 +35,10 @@ impl RowId {
     }
 }
 
+fn row_name(container: Option<&Row>, row: &Row) -> String {
+    container.map_or_else(|| row.spec.name.to_ascii_lowercase(), |container| full_name(container.spec, row.spec))
+}
+
 /// A row with its id and its subcommands.
 #[derive(Clone)]
 pub struct Row {
@@ -260,9 +264,13 @@ impl Table {
         }
     }
 
-    /// The ids of all rows, with their original full names. A container is followed by its subcommands.
-    pub fn full_names(&self) -> impl Iterator<Item = (RowId, String)> + '_ {
-        self.rows.iter().flat_map(|row| self.full_names_in(row))
+    /// The ids of the rows that are wanted, with their original full names. A container is followed by its subcommands.
+    pub fn full_names<'t>(
+        &'t self,
+        is_wanted: impl Fn(RowId) -> bool + 't,
+    ) -> impl Iterator<Item = (RowId, String)> + 't {
+        let rows = self.rows.iter().flat_map(|row| self.with_subcommands(row));
+        rows.filter(move |(_, row)| is_wanted(row.id)).map(|(container, row)| (row.id, row_name(container, row)))
     }
 
     /// The rows that a full name means (`get`, `client|list`): for a container, also its subcommands.
@@ -271,17 +279,18 @@ impl Table {
             None => (name, None),
             Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
         };
-        let named = self.row(first).into_iter().flat_map(|row| self.full_names_in(row));
-        named.filter(move |(_, full)| {
-            let of_sub = full.split_once('|').map(|(_, sub)| sub.as_bytes());
-            sub.is_none_or(|sub| of_sub.is_some_and(|of_sub| of_sub.eq_ignore_ascii_case(sub)))
-        })
+        let rows = self.row(first).into_iter().flat_map(|row| self.with_subcommands(row));
+        let is_named = move |container: Option<&Row>, row: &Row| {
+            sub.is_none_or(|sub| container.is_some() && row.spec.name.as_bytes().eq_ignore_ascii_case(sub))
+        };
+        let named = rows.filter(move |(container, row)| is_named(*container, row));
+        named.map(|(container, row)| (row.id, row_name(container, row)))
     }
 
-    fn full_names_in<'t>(&'t self, row: &'t Row) -> impl Iterator<Item = (RowId, String)> + 't {
+    /// A row, and its subcommands in this profile, each with its container.
+    fn with_subcommands<'t>(&'t self, row: &'t Row) -> impl Iterator<Item = (Option<&'t Row>, &'t Row)> {
         let subcommands = row.subcommands.iter().filter(|sub| self.profile.has(sub.spec.since));
-        let subcommands = subcommands.map(|sub| (sub.id, full_name(row.spec, sub.spec)));
-        std::iter::once((row.id, row.spec.name.to_ascii_lowercase())).chain(subcommands)
+        std::iter::once((None, row)).chain(subcommands.map(move |sub| (Some(row), sub)))
     }
 
     /// The name and keys of a request, from its words alone.

@@ -114,7 +114,8 @@ pub(super) fn stats(call: &Call<'_>, fields: &mut Fields) {
 pub(super) fn commands(call: &Call<'_>, fields: &mut Fields) {
     let totals = call.server.stats.calls();
     let is_new = fields.profile.since_redis(7, 0);
-    let rows = call.table.full_names().map(|(id, name)| (name, totals.of(id)));
+    let used = call.table.full_names(|id| totals.of(id).is_used());
+    let rows = used.map(|(id, name)| (name, totals.of(id)));
     let mut shown: Vec<(String, CallCounts)> = Vec::new();
     for (name, row) in rows {
         // Before 7.0 the calls of subcommands counted for their container.
@@ -124,7 +125,7 @@ pub(super) fn commands(call: &Call<'_>, fields: &mut Fields) {
             _ => shown.push((if is_new { name } else { container }, row)),
         }
     }
-    for (name, row) in shown.iter().filter(|(_, row)| row.is_used()) {
+    for (name, row) in shown {
         let (calls, micros) = (row.calls, row.micros);
         let each = if calls == 0 { 0.0 } else { micros as f64 / calls as f64 };
         let text = format!(
@@ -152,7 +153,8 @@ pub(super) fn latencies(call: &Call<'_>, fields: &mut Fields) {
         return;
     }
     let percentiles = call.server.config.text("latency-tracking-info-percentiles");
-    for (id, name) in call.table.full_names() {
+    let totals = call.server.stats.calls();
+    for (id, name) in call.table.full_names(|id| totals.of(id).calls > 0) {
         let durations = call.server.stats.durations_of(id);
         if durations.count() == 0 {
             continue;

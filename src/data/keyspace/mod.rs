@@ -43,6 +43,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Duration;
 
+use crate::base::background::in_background;
 use crate::base::clock::{Clock, Millis};
 use crate::base::random;
 use database::{Database, ShardMeta};
@@ -125,6 +126,15 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 /// The databases of a server, each from its first use on. A copy of all data outlives the view that began it.
 type Databases = Arc<[OnceLock<Box<Database>>]>;
 
+/// Gives back the room of removed keys, a shard at a time. The caller holds no view.
+fn shrink(databases: &Databases) {
+    for database in databases.iter().filter_map(OnceLock::get) {
+        for index in database.used() {
+            lock_unconditionally(|| database.store.try_lock(index)).shrink();
+        }
+    }
+}
+
 /// All databases of one server.
 pub struct Keyspace {
     databases: Databases,
@@ -146,6 +156,8 @@ pub struct Keyspace {
     shared_integers: SharedIntegers,
     settings: Settings,
     memory_sum: MemorySum,
+    /// A thread gives back room at present.
+    is_shrinking: Arc<AtomicBool>,
     /// Values that were freed after their keys were gone.
     freed_lazily: AtomicU64,
     random: AtomicU64,
@@ -174,6 +186,7 @@ impl Keyspace {
             shared_integers: SharedIntegers::new(Usage::at(clock.millis()), bits == FEW_SHARDS),
             settings: Settings::default(),
             memory_sum: MemorySum::default(),
+            is_shrinking: Arc::default(),
             freed_lazily: AtomicU64::new(0),
             random: AtomicU64::new(0),
         }
@@ -331,6 +344,23 @@ impl Keyspace {
             }
         }
         Millis::try_from(sum / count.max(1)).unwrap_or(Millis::MAX)
+    }
+
+    /// Gives back the room that removed keys have left in the tables, soon: on a thread of its own and shard by shard,
+    /// because it takes long for many keys. Does nothing while that goes on already.
+    pub fn shrink_soon(&self) {
+        if self.is_shrinking.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (databases, is_shrinking) = (Arc::clone(&self.databases), Arc::clone(&self.is_shrinking));
+        let work = move || {
+            shrink(&databases);
+            is_shrinking.store(false, Ordering::Relaxed);
+        };
+        if in_background("shrink", work).is_err() {
+            // Without a thread the room stays; nothing else depends on it.
+            self.is_shrinking.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The number of keys that clients watch.

@@ -52,7 +52,7 @@ impl Upstream {
 
     pub fn new(table: &Table, wipe: Wipe, has_nodes: bool) -> Self {
         let mut follows = Vec::new();
-        for (id, name) in table.full_names() {
+        for (id, name) in table.full_names(|_| true) {
             if follows.len() <= id.index() {
                 follows.resize(id.index() + 1, Follows::Nothing);
             }

@@ -98,11 +98,6 @@ impl View<'_> {
         self.keyspace.freed_lazily.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Gives back the room that removed keys have left in the tables.
-    pub fn shrink(&mut self) {
-        self.locked.iter_mut().for_each(|locked| locked.shard.shrink());
-    }
-
     /// Swaps two databases. The view must be of everything. `wakes_for_expired` says whether clients are tried again that wait for a key
     /// which is there and has expired.
     pub fn swap(&mut self, one: u32, other: u32, wakes_for_expired: bool) {
