@@ -72,21 +72,19 @@ impl ClientStates {
         self.known.extract_if(|(number, _), _| *number == server).map(|(_, state)| state).collect()
     }
 
-    /// The last locks that such clients have had or have. Those who are named come first where there are too many.
-    pub fn last_locks(
-        &self,
-        named: [&ClientIdentity; 2],
-        is_meant: impl Fn(&ClientIdentity) -> bool,
-    ) -> Vec<Arc<LockId>> {
-        let is_named = |client: &ClientIdentity| named.iter().any(|named| named.is_same_connection(client));
+    /// The last locks that such clients have had or have, perhaps several times each. Those who are named come first where
+    /// there are too many.
+    pub fn last_locks<'s>(
+        &'s self,
+        named: [&'s ClientIdentity; 2],
+        is_meant: impl Fn(&ClientIdentity) -> bool + Copy + 's,
+    ) -> impl Iterator<Item = &'s Arc<LockId>> {
+        let is_named = move |client: &ClientIdentity| named.iter().any(|named| named.is_same_connection(client));
         let first = named.into_iter().filter_map(|client| self.get(&(client.server, client.id)));
-        let others = self.values().filter(|state| !is_named(&state.client) && is_meant(&state.client));
+        let others = self.values().filter(move |state| !is_named(&state.client) && is_meant(&state.client));
         let present = first.chain(others).flat_map(ClientState::last_locks);
-        let left = self.left.iter().filter(|(_, client)| is_named(client) || is_meant(client)).map(|(id, _)| id);
-        let mut ids: Vec<_> = present.take(MAX_LAST).chain(left).cloned().collect();
-        ids.sort();
-        ids.dedup();
-        ids
+        let left = self.left.iter().filter(move |(_, client)| is_named(client) || is_meant(client)).map(|(id, _)| id);
+        present.take(MAX_LAST).chain(left)
     }
 }
 

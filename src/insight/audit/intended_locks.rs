@@ -59,9 +59,11 @@ impl IntendedLocks {
         let parties = [&own.client, &others.client];
         let is_party =
             |client: &ClientIdentity| parties.iter().any(|party| party.same_program(client) != SameProgram::No);
-        let mut ids = clients.last_locks(parties, is_party);
-        ids.extend(forgotten.iter().map(|(id, _)| Arc::clone(id)));
-        ids.retain(|id| is_other(id));
+        // Most are mere guesses: whoever keeps a cache has many.
+        let is_more =
+            |id: &LockId| locks.reasons(id.server, id.db, &id.key).is_some_and(|reasons| !reasons.are_a_guess());
+        let tracked = clients.last_locks(parties, &is_party).filter(|id| is_more(id));
+        let mut ids: Vec<_> = tracked.chain(forgotten.iter().map(|(id, _)| id)).filter(|id| is_other(id)).collect();
         ids.sort();
         ids.dedup();
         let mut nearest = Self { own: None, others: None, is_one_refused: false };
@@ -70,11 +72,11 @@ impl IntendedLocks {
             let lock = locks.look(id.server, id.db, &id.key);
             let lock = lock.as_deref().filter(|lock| is_meant(lock));
             let holds = Holds {
-                id: &id,
+                id,
                 present: lock.map_or(&[], |lock| &lock.holds),
                 past: forgotten
                     .iter()
-                    .filter(|(other, _)| *other == id)
+                    .filter(|(other, _)| other == id)
                     .map(|(_, past)| past)
                     .chain(lock.into_iter().flat_map(|lock| &lock.past_holds))
                     .collect(),
