@@ -141,6 +141,16 @@ const ATTACKS: &[Attack] = &[
     attack("EVAL of 20,000 FLUSHALLs", nothing, || {
         vec![words(&["EVAL", "for i = 1, 20000 do redis.call('FLUSHALL') end", "0"])]
     }),
+    attack("EVAL of 20,000 DBSIZEs, 100,000 keys", tenth_of_million_keys, || {
+        vec![words(&["EVAL", "for i = 1, 20000 do redis.call('DBSIZE') end", "0"])]
+    }),
+    attack("EXEC of 2,000 LATENCY HISTOGRAMs", nothing, || {
+        let histogram = words(&["LATENCY", "HISTOGRAM", "get"]);
+        std::iter::once(words(&["MULTI"])).chain(vec![histogram; 2_000]).chain([words(&["EXEC"])]).collect()
+    }),
+    attack("MEMORY PURGE, 500,000 of 1,000,000 keys removed", half_of_million_keys_removed, || {
+        vec![words(&["MEMORY", "PURGE"])]
+    }),
     attack("SORT ALPHA of 20,000 that begin with the same 2,000 bytes", long_elements, || {
         vec![words(&["SORT", "list", "ALPHA", "LIMIT", "0", "5"])]
     }),
@@ -179,6 +189,14 @@ fn million_keys() -> Vec<Words> {
         words(&["MSET"]).into_iter().chain(pairs).collect()
     };
     (0..MILLION).step_by(AT_ONCE).map(step).collect()
+}
+
+fn half_of_million_keys_removed() -> Vec<Words> {
+    let step = |from: usize| {
+        let keys = (from..from + AT_ONCE).step_by(2).map(|number| format!("key:{number}").into_bytes());
+        words(&["DEL"]).into_iter().chain(keys).collect()
+    };
+    million_keys().into_iter().chain((0..MILLION).step_by(AT_ONCE).map(step)).collect()
 }
 
 fn thousand_elements() -> Vec<Words> {

@@ -94,9 +94,13 @@ impl<'k> View<'k> {
         }
         match scope {
             Scope::Hashes(_) => {}
-            Scope::Database => (0..self.keyspace.shards()).for_each(|shard| {
-                self.held_shard(self.db, shard);
-            }),
+            // Most scripts that ask for it once do so again and again.
+            Scope::Database if self.held_of(self.db).len() == self.keyspace.shards() => {}
+            Scope::Database => {
+                for shard in 0..self.keyspace.shards() {
+                    self.held_shard(self.db, shard);
+                }
+            }
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = lock_unconditionally(|| try_lock(&keyspace.creating));

@@ -210,12 +210,15 @@ pub fn is_unique_token(token: &[u8]) -> bool {
     if let Some(class) = ValueClass::of_hashed(token) {
         return class == ValueClass::Token;
     }
+    // Before the bits: to estimate them takes long for a long text.
+    if token.len() > MOST || !token.iter().all(|byte| IS_OF_TOKENS[usize::from(*byte)]) {
+        return false;
+    }
     // Digits have the fewest bits, and may be a timestamp of any time.
-    let is_strong = match token.iter().all(u8::is_ascii_digit) {
+    match token.iter().all(u8::is_ascii_digit) {
         true => token.len() * 3 >= 64,
         false => random_bits(token, 0, 0) >= ENOUGH,
-    };
-    is_strong && token.len() <= MOST && token.iter().all(|byte| IS_OF_TOKENS[usize::from(*byte)])
+    }
 }
 
 /// Whether a value may say who has a lock, or that somebody has: it is no long text.
