@@ -25,6 +25,8 @@ impl Pause {
         let mut pause = self.lock();
         *pause = match *pause {
             Some((longest, lenient)) if longest > now => Some((until.max(longest), writes_only && lenient)),
+            // It would be over at once, and wake every client.
+            None if until <= now => return,
             _ => Some((until, writes_only)),
         };
         // Under the lock: the flag follows the order in which pauses begin and end.
@@ -32,11 +34,13 @@ impl Pause {
         self.hold_expiry(hooks, settings);
     }
 
-    fn end(&self, hooks: &ActiveHooks, settings: &Settings) {
+    /// Returns whether one was in force: then clients may wait for its end.
+    fn end(&self, hooks: &ActiveHooks, settings: &Settings) -> bool {
         let mut pause = self.lock();
-        *pause = None;
+        let was_in_force = pause.take().is_some();
         hooks.disarm(Hook::ClientPause);
         self.hold_expiry(hooks, settings);
+        was_in_force
     }
 
     /// Notes whether the server is a replica that leaves the deletion of expired keys to its primary.
@@ -78,8 +82,9 @@ impl Instance {
 
     /// Ends the pause; the commands it held back run.
     pub fn unpause(&self) {
-        self.pause.end(&self.active_hooks, self.keyspace.settings());
-        self.clients.signal_all(Signal::Unpause);
+        if self.pause.end(&self.active_hooks, self.keyspace.settings()) {
+            self.clients.signal_all(Signal::Unpause);
+        }
     }
 
     /// Until when commands are held back, if they are, and whether only writes are.

@@ -89,6 +89,9 @@ pub enum Scope<'a> {
     Everything,
 }
 
+/// From how many shards an average of deadlines is estimated.
+const SHARDS_SAMPLED: usize = 16;
+
 /// The lock is held by a slow script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -335,8 +338,10 @@ impl Keyspace {
     pub fn average_ttl(&self, db: u32, now: Millis) -> Millis {
         let Some(database) = self.used_database(db) else { return 0 };
         let volatile = database.used_meta().filter(|meta| meta.volatile.load(Ordering::Relaxed) > 0);
+        let volatile: Vec<&ShardMeta> = volatile.collect();
+        let step = volatile.len().div_ceil(SHARDS_SAMPLED).max(1);
         let (mut sum, mut count) = (0, 0);
-        for meta in volatile {
+        for meta in volatile.into_iter().step_by(step) {
             for left in meta.deadlines().sample().map(|deadline| deadline.saturating_sub(now)).filter(|left| *left > 0)
             {
                 sum += i128::from(left);

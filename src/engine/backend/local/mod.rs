@@ -17,6 +17,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use smallvec::SmallVec;
+
 use crate::base::clock::{MAX_MICROS, Millis, Stopwatch};
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
@@ -25,7 +27,7 @@ use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
 use crate::data::keyspace::{Busy, EvictionPool, Recovery, ReplicatedRun, Scope, View};
 use crate::engine::replies::write;
-use crate::engine::{Engine, Resolved};
+use crate::engine::{Engine, Resolved, key_hashes};
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Yielder};
 use crate::spec::{Args, CommandSpec, Flag, ResolvedRow, Table};
@@ -201,15 +203,24 @@ impl Local {
                 }
                 error
             }
+            Handler::Scan(run) => {
+                let view = self.instance.keyspace.lock_growing(&[], session.db, &self.instance.clock)?;
+                self.run_view(session, view, run, &mut args, out)
+            }
             Handler::Database(run) => {
                 let view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
                 self.run_view(session, view, run, &mut args, out)
             }
             Handler::Everything(run) => {
-                let view = if spec.stays_in_database(words) {
-                    self.lock_keys(session, spec, None, words)?
-                } else {
-                    self.instance.keyspace.lock(Scope::Everything, session.db, &self.instance.clock)?
+                let Instance { keyspace, clock, .. } = &*self.instance;
+                let view = match () {
+                    () if spec.stays_in_database(words) => self.lock_keys(session, spec, None, words)?,
+                    // MOVE and COPY: they access their keys alone, in two databases.
+                    () if !spec.keys.is_empty() => {
+                        let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
+                        keyspace.lock_growing(&hashes, session.db, clock)?
+                    }
+                    () => keyspace.lock(Scope::Everything, session.db, clock)?,
                 };
                 self.run_view(session, view, run, &mut args, out)
             }
@@ -330,12 +341,13 @@ impl Local {
             Handler::Blocking(run) => {
                 write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
             }
+            Handler::Scan(run) => write(run(view, &mut args), session, out),
             Handler::Database(run) => {
                 view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
             }
             Handler::Everything(run) => {
-                if !spec.stays_in_database(words) {
+                if spec.keys.is_empty() {
                     view.extend_scope(Scope::Everything);
                 }
                 write(run(view, &mut args), session, out)
