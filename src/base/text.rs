@@ -21,6 +21,13 @@ pub fn utf8_or_escaped(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Bytes in lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digits = |byte: &u8| [byte >> 4, byte & 0xf].map(|digit| DIGITS[usize::from(digit)]);
+    bytes.iter().flat_map(digits).collect()
+}
+
 /// `12:00:01.250` in UTC, of microseconds since 1970.
 pub fn time_of_day(micros: i64) -> String {
     let millis = micros.div_euclid(1000).rem_euclid(86_400_000);

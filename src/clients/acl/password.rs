@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::base::text::hex;
+
 /// The SHA-256 of a password.
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct Password([u8; 32]);
@@ -30,7 +32,7 @@ impl Password {
     }
 
     pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 }
 

@@ -12,13 +12,12 @@ mod special;
 mod table;
 mod tls;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use rustls::ServerConfig;
 
 use crate::base::log::Level;
@@ -663,10 +662,7 @@ fn find(name: &[u8], profile: &Profile) -> Option<(usize, &'static str)> {
 }
 
 fn find_row(name: &[u8]) -> Option<usize> {
-    /// The place of each setting in the table: CONFIG SET looks for dozens of them.
-    static PLACES: LazyLock<HashMap<&[u8], usize, FixedState>> =
-        LazyLock::new(|| TABLE.iter().enumerate().map(|(place, row)| (row.name.as_bytes(), place)).collect());
-    PLACES.get(name).copied()
+    TABLE.iter().position(|row| row.name.as_bytes() == name)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use sha1_smol::Sha1;
 
 use super::Context;
 use crate::base::profile::Profile;
+use crate::base::text::hex;
 use crate::commands::CommandResult;
 use crate::data::keyspace::{Entry, Stream, StreamId, ValueKind, View};
 use crate::data::rdb::{Content, Field};
@@ -52,7 +53,7 @@ impl Digest {
     }
 
     fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::finding::{Evidence, Finding};
-use crate::base::text::{is_unprintable, utf8_or_escaped};
+use crate::base::text::{hex, is_unprintable, utf8_or_escaped};
 
 /// A key that is no UTF-8 is escaped in `key`, and hexadecimal in `key_hex`.
 #[derive(Serialize)]
@@ -63,7 +63,7 @@ impl Finding {
             code: self.code.name(),
             severity: self.severity.name(),
             key: utf8_or_escaped(&self.key).into_owned(),
-            key_hex: text.is_err().then(|| self.key.iter().map(|byte| format!("{byte:02x}")).collect()),
+            key_hex: text.is_err().then(|| hex(&self.key)),
             db: self.db,
             server: self.server,
             sentence: &self.sentence,

@@ -13,7 +13,7 @@ use super::monitor_file::{MonitorFile, given_name};
 use super::render::rendered;
 use crate::base::files;
 use crate::base::process::Process;
-use crate::base::text::utf8_or_escaped;
+use crate::base::text::{hex, utf8_or_escaped};
 
 /// The longest line, in bytes. Whatever a journal keeps of a command is shorter, also in hexadecimal digits.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -566,10 +566,6 @@ fn hex_of_all(words: &[Vec<u8>]) -> Option<Vec<String>> {
 
 fn hex_if_needed(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).is_err().then(|| hex(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes_of(digits: &str) -> Result<Vec<u8>, String> {

@@ -125,6 +125,7 @@ impl<'k> View<'k> {
         if entry.kind().is_awaited() {
             self.signal(entry.key());
         }
+        self.size_changes();
         let hash = hash_of(entry.key());
         let lock = self.held_shard(self.db, self.keyspace.shard_of(hash));
         let LockedShard { home, index, .. } = self.locked[lock];
@@ -141,6 +142,7 @@ impl<'k> View<'k> {
     }
 
     pub(super) fn unlink(&mut self, at: Location) -> Entry {
+        self.size_changes();
         let entry = self.locked[at.lock].shard.remove(at.slot);
         self.signal_removal(&entry);
         let meta = self.meta(at);

@@ -15,8 +15,27 @@ impl View<'_> {
         (0..self.databases()).filter(|db| !self.held_of(*db).is_empty()).collect()
     }
 
+    /// The number of keys of the selected database.
     pub fn len(&mut self) -> usize {
-        self.used_shards(self.db).map(|locked| locked.shard.len()).sum()
+        let home = self.keyspace.home_of(self.db);
+        let known = self.effects.iter().flat_map(|effects| &effects.sizes).find(|(of, _)| *of == home);
+        if let Some((_, size)) = known {
+            return *size;
+        }
+        let size = self.used_shards(self.db).map(|locked| locked.shard.len()).sum();
+        // Only in a transaction or a script is there another command that may ask.
+        if self.growing.is_some() || self.everything.is_some() {
+            self.effects().sizes.push((home, size));
+        }
+        size
+    }
+
+    /// A key is about to be added or removed.
+    #[inline]
+    pub(super) fn size_changes(&mut self) {
+        if let Some(effects) = &mut self.effects {
+            effects.sizes.clear();
+        }
     }
 
     /// Calls `visit` with every live entry of the selected database.
@@ -36,6 +55,7 @@ impl View<'_> {
     pub fn flush(&mut self) -> usize {
         let db = self.db;
         self.touch_watched(db, None);
+        self.size_changes();
         let (mut removed, mut freed) = (0, 0);
         let mut tables = Vec::new();
         self.signal_all(db, false);
@@ -217,7 +237,10 @@ mod tests {
         assert_eq!(view.held_databases(), [0, 5, 9]);
         view.select(9);
         assert_eq!((view.len(), view.exists(b"a"), view.exists(b"c")), (2, true, false));
-        assert_eq!(view.flush(), 2);
+        view.set_string(b"new", b"v", Expiry::Never);
+        assert_eq!(view.len(), 3);
+        assert!(view.remove(b"new"));
+        assert_eq!((view.len(), view.flush()), (2, 2));
         assert_eq!((view.len(), view.random_key()), (0, None));
         view.finish();
         assert_eq!(sizes(), [(5, 1, 1)]);

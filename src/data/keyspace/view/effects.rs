@@ -21,6 +21,8 @@ pub(super) struct Effects {
     pub(super) replication: Replication,
     /// Flushed tables and large values.
     pub(super) garbage: Garbage,
+    /// How many keys are at some homes, until the view adds or removes one.
+    pub(super) sizes: Vec<(u32, usize)>,
 }
 
 impl View<'_> {

@@ -1,7 +1,7 @@
 //! The shards that a view holds, and how it locks them.
 //!
-//! Locks are taken in ascending order, all before the first look-up, with two exceptions: a growing view (a script's, or
-//! one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
+//! Locks are taken in ascending order, all before the first look-up, with two exceptions: a growing view (of a script, of
+//! SCAN, MOVE or COPY, or one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
 //! databases that did not exist before.
 
 use std::ops::Range;
