@@ -287,8 +287,8 @@ impl Stats {
         totals
     }
 
-    /// How long the calls of one row took since the last reset. Of one row: to sum up all takes many times as long as a
-    /// command that asks for one should.
+    /// How long the calls of one row took since the last reset. The other rows are not read: all together take a hundred times
+    /// as long.
     pub fn durations_of(&self, id: RowId) -> Histogram {
         let reset = self.durations_at_reset.lock_ignoring_poison();
         let mut durations = Histogram::default();

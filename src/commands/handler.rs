@@ -43,11 +43,9 @@ pub enum Handler {
     Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Like `Keys`, but the command may block until a key holds a value.
     Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, ReadyKey<'v>) -> BlockingResult<'v>),
-    /// Like `Database`, but only as much of it is locked as the command accesses.
-    Scan(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The whole selected database.
     Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
-    /// Every database.
+    /// Every database: its keys in each of them, if it has any; otherwise all there is.
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
     Connection(fn(&mut Call<'_>, &mut Args<'_>) -> CommandResult<'static>),
@@ -71,7 +69,7 @@ impl Handler {
         match self {
             Self::Keys(_) => CommandKind::Keys,
             Self::Blocking(_) => CommandKind::Blocking,
-            Self::Scan(_) | Self::Database(_) => CommandKind::Database,
+            Self::Database(_) => CommandKind::Database,
             Self::Everything(_) => CommandKind::Everything,
             Self::Connection(_) => CommandKind::Connection,
             Self::Debug(_) => CommandKind::Debug,

@@ -233,7 +233,7 @@ fn clients(call: &Call<'_>, fields: &mut Fields) {
     fields.add("clients_in_timeout_table", counts.timed);
     fields.add_since(AFTER_FORK, "total_watched_keys", instance.keyspace.watched_keys());
     if fields.profile.since_redis(7, 2) {
-        let blocked = instance.clients.find(|client| client.seen().blocked.load(Ordering::Relaxed));
+        let blocked = instance.clients.find(|client| client.seen().blocked.load(Ordering::Acquire));
         let blocked = blocked.iter().filter_map(|client| client.blocked_on_keys());
         // A consumer of a group is told, too, when its stream is gone.
         let on_missing: usize = blocked.filter(|(spec, _)| spec.name == "XREADGROUP").map(|(_, keys)| keys).sum();

@@ -56,7 +56,7 @@ fn randomkey<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> 
 }
 
 const SCAN: Command = Command::new(
-    Handler::Scan(scan),
+    Handler::Database(scan),
     CommandSpec {
         usage: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
         summary: "Lists the keys of the database step by step.",

@@ -35,6 +35,7 @@ impl RowId {
     }
 }
 
+/// `get`, `client|list`.
 fn row_name(container: Option<&Row>, row: &Row) -> String {
     container.map_or_else(|| row.spec.name.to_ascii_lowercase(), |container| full_name(container.spec, row.spec))
 }

@@ -267,7 +267,7 @@ pub struct Seen {
     pub subscriptions: [AtomicUsize; 3],
     /// How many prefixes it tracks in broadcast mode.
     pub tracked_prefixes: AtomicUsize,
-    /// A command of it waits, and what ends the wait is in place.
+    /// A command of it waits. If its time ends the wait, the clock has its alarm by now.
     pub blocked: AtomicBool,
     /// Whether what holds it up ends by itself.
     pub timed: AtomicBool,

@@ -1,6 +1,6 @@
 //! One database: its shards and their metadata.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::deadlines::Deadlines;
@@ -14,6 +14,8 @@ pub(super) struct Database {
     /// A bit for each shard that may have memory: all others are empty, and need not be visited. Only the holder of a
     /// shard's lock changes its bit.
     used: Box<[AtomicU64]>,
+    /// Its maker has the locks that it wants. A view of everything takes all of them first.
+    is_open: AtomicBool,
 }
 
 /// The bits of a word of [`Database::used`].
@@ -60,7 +62,19 @@ impl Database {
             store: Store::new(shards),
             shard_meta: (0..shards).map(|_| ShardMeta::default()).collect(),
             used: (0..shards.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+            is_open: AtomicBool::new(false),
         }
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Lets others enter.
+    pub(super) fn open(&self) -> &Self {
+        self.is_open.store(true, Ordering::Release);
+        self
     }
 
     /// A shard gets an entry.

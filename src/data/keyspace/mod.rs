@@ -90,7 +90,7 @@ pub enum Scope<'a> {
 }
 
 /// From how many shards an average of deadlines is estimated.
-const SHARDS_SAMPLED: usize = 16;
+const SHARDS_SAMPLED: usize = 64;
 
 /// The lock is held by a slow script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,9 +129,15 @@ fn try_lock(mutex: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
 /// The databases of a server, each from its first use on. A copy of all data outlives the view that began it.
 type Databases = Arc<[OnceLock<Box<Database>>]>;
 
+/// What is at a home, if others than its maker may enter it.
+#[inline]
+fn opened(home: &OnceLock<Box<Database>>) -> Option<&Database> {
+    home.get().map(|database| &**database).filter(|database| database.is_open())
+}
+
 /// Gives back the room of removed keys, a shard at a time. The caller holds no view.
 fn shrink(databases: &Databases) {
-    for database in databases.iter().filter_map(OnceLock::get) {
+    for database in databases.iter().filter_map(opened) {
         for index in database.used() {
             lock_unconditionally(|| database.store.try_lock(index)).shrink();
         }
@@ -146,8 +152,8 @@ pub struct Keyspace {
     homes: Box<[AtomicU32]>,
     /// Shifts a hash so that only the bits of its shard's number are left.
     shift: u32,
-    /// Held to create a database. A view of everything holds it for its life, so that none is created meanwhile. No
-    /// view waits for it while it holds a shard.
+    /// Held to create a database. A view of everything holds it for its life, so that none is created meanwhile. A growing
+    /// view may wait for it while it holds shards: it holds `multi_shard`, too, so the other one has all its locks already.
     creating: Mutex<()>,
     /// Held while several shards are locked, and by a growing view for its life. A growing view waits for shards while
     /// it holds others; so it only ever waits for views that wait for nothing.
@@ -255,9 +261,15 @@ impl Keyspace {
         View::of_key(self, locked, db, key, hash, clock)
     }
 
-    /// Like [`lock`](Self::lock), but the view can access every other key, too, and locks it on access.
+    /// Like [`lock`](Self::lock), but the view can access every other key, too, and locks it on access: later than its instant.
     pub fn lock_growing(&self, hashes: &[u64], db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
         View::lock_growing(self, hashes, db, clock)
+    }
+
+    /// Locks keys in every database that exists, then reads the clock. The view can access every other key, too, as one of
+    /// [`lock_growing`](Self::lock_growing) can: those of clients that are blocked, and of databases that come into being.
+    pub fn lock_in_all(&self, hashes: &[u64], db: u32, clock: &Clock) -> Result<View<'_>, Busy> {
+        View::lock_in_all(self, hashes, db, clock)
     }
 
     /// Sets whether a slow script holds locks. While it does, other commands do not wait for them.
@@ -411,8 +423,7 @@ impl Keyspace {
     /// `None` also while a slow script holds the keys.
     pub fn next_expiry(&self, now: Millis) -> Option<(Millis, Vec<u8>)> {
         let mut first: Option<(Millis, Vec<u8>)> = None;
-        for (home, database) in (0..).zip(&*self.databases).filter_map(|(home, database)| Some((home, database.get()?)))
-        {
+        for (home, database) in self.used_homes() {
             for index in database.used().filter(|&index| database.shard_meta[index].has_deadlines()) {
                 let meta = &database.shard_meta[index];
                 let is_next = |deadline| deadline >= now && first.as_ref().is_none_or(|(least, _)| deadline < *least);
@@ -436,7 +447,7 @@ impl Keyspace {
 
     /// The metadata of all shards that may hold something.
     fn shard_meta(&self) -> impl Iterator<Item = &ShardMeta> {
-        self.databases.iter().filter_map(OnceLock::get).flat_map(|database| database.used_meta())
+        self.used_homes().flat_map(|(_, database)| database.used_meta())
     }
 
     /// The home of a database: for good while a shard of it is held.
@@ -467,7 +478,12 @@ impl Keyspace {
     #[inline]
     fn used_database(&self, db: u32) -> Option<&Database> {
         let home = self.homes.get(db as usize)?.load(Ordering::Relaxed);
-        self.databases[home as usize].get().map(|database| &**database)
+        opened(&self.databases[home as usize])
+    }
+
+    /// The homes that are in use, ascending.
+    fn used_homes(&self) -> impl Iterator<Item = (u32, &Database)> {
+        (0..).zip(&*self.databases).filter_map(|(home, database)| Some((home, opened(database)?)))
     }
 
     /// What is at a home of which a shard is held, so it exists.
@@ -482,12 +498,13 @@ impl Keyspace {
     /// What is at a home, created on first use.
     #[inline]
     fn open_home(&self, home: u32) -> Result<&Database, Busy> {
-        match self.databases[home as usize].get() {
+        match opened(&self.databases[home as usize]) {
             Some(database) => Ok(database),
-            None => Ok(self.make_home(home, &self.creating()?)),
+            None => Ok(self.make_home(home, &self.creating()?).open()),
         }
     }
 
+    /// What is at a home from now on. Others enter it once it is opened.
     #[cold]
     fn make_home(&self, home: u32, _creating: &MutexGuard<'_, ()>) -> &Database {
         self.databases[home as usize].get_or_init(|| Box::new(Database::new(self.shards())))

@@ -5,12 +5,12 @@
 //! `docs/decisions/0038-copy-on-write.md`.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::entry::Entry;
 use super::store::{Contents, Shard};
 use super::view::is_expired;
-use super::{Databases, lock_unconditionally};
+use super::{Databases, lock_unconditionally, opened};
 use crate::base::clock::Millis;
 use crate::base::sync::MutexExt;
 
@@ -201,7 +201,7 @@ impl PointInTime {
         let mut parts = Vec::with_capacity(self.parts);
         // Views lock ascending. Whoever locks everything meets this thread once so, and would otherwise follow it through all
         // shards.
-        for store in self.databases.iter().rev().filter_map(OnceLock::get).map(|database| &database.store) {
+        for store in self.databases.iter().rev().filter_map(opened).map(|database| &database.store) {
             let lock = |index| lock_unconditionally(|| store.try_lock(index));
             parts.extend((0..store.len()).rev().filter_map(|index| self.take_from(&mut lock(index))));
         }

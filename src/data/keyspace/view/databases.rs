@@ -172,7 +172,7 @@ mod tests {
     use std::thread;
 
     use crate::base::clock::Clock;
-    use crate::data::keyspace::{Expiry, Keyspace, Scope, View, hash_of};
+    use crate::data::keyspace::{Expiry, Keyspace, Presence, Scope, View, hash_of};
 
     /// What the key `name` holds in the selected database.
     fn name(view: &mut View<'_>) -> Vec<u8> {
@@ -216,6 +216,27 @@ mod tests {
             }
             is_over.store(true, Ordering::Relaxed);
         });
+    }
+
+    #[test]
+    fn a_database_that_a_swap_brings_into_being_is_entered_by_nobody_before_that_is_done() {
+        let clock = Clock::new();
+        for _ in 0..200 {
+            let keyspace = Keyspace::new(2, &clock);
+            // Its shard is among those that are locked last.
+            let key = (0..u64::MAX).map(u64::to_le_bytes).find(|key| keyspace.shard_of(hash_of(key)) > 1000).unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| keyspace.lock(Scope::Everything, 0, &clock).unwrap().swap(0, 1, false));
+                while keyspace.databases[1].get().is_none() {
+                    std::hint::spin_loop();
+                }
+                let mut view = keyspace.lock_key(&key, hash_of(&key), 1, &clock).unwrap();
+                view.set_string(&key, b"v", Expiry::Never);
+            });
+            let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
+            // It waited for the swap.
+            assert_eq!((view.len(), view.presence(1, &key)), (0, Presence::Live));
+        }
     }
 
     #[test]

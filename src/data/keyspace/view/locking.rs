@@ -1,7 +1,7 @@
 //! The shards that a view holds, and how it locks them.
 //!
 //! Locks are taken in ascending order, all before the first look-up, with two exceptions: a growing view (of a script, of
-//! SCAN, MOVE or COPY, or one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
+//! MOVE or COPY, or one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
 //! databases that did not exist before.
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{HashedKey, LockedShard, View};
 use crate::base::clock::Clock;
-use crate::data::keyspace::{Busy, Database, Keyspace, Scope, lock_unconditionally, try_lock};
+use crate::data::keyspace::{Busy, Database, Keyspace, Scope, lock_unconditionally, opened, try_lock};
 
 impl<'k> View<'k> {
     #[inline]
@@ -87,6 +87,25 @@ impl<'k> View<'k> {
         Ok(view)
     }
 
+    pub(in crate::data::keyspace) fn lock_in_all(
+        keyspace: &'k Keyspace,
+        hashes: &[u64],
+        db: u32,
+        clock: &Clock,
+    ) -> Result<Self, Busy> {
+        let multi_shard = keyspace.multi_shard()?;
+        let mut locked = SmallVec::new();
+        let shards = shards_of(keyspace, hashes);
+        for (home, _) in keyspace.used_homes() {
+            for &shard in &shards {
+                locked.push(LockedShard::at_home(keyspace, home, shard)?);
+            }
+        }
+        let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.read());
+        view.growing = Some(multi_shard);
+        Ok(view)
+    }
+
     /// Locks what a growing view does not hold yet of the selected database, or of all.
     pub fn extend_scope(&mut self, scope: Scope<'_>) {
         if self.growing.is_none() || self.everything.is_some() {
@@ -104,7 +123,7 @@ impl<'k> View<'k> {
             Scope::Everything => {
                 let keyspace = self.keyspace;
                 let creating = lock_unconditionally(|| try_lock(&keyspace.creating));
-                for (home, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+                for (home, _) in keyspace.used_homes() {
                     for shard in 0..keyspace.shards() {
                         if let Err(at) = self.position_at(home, shard) {
                             let shard = LockedShard::at_home_unconditionally(keyspace, home, shard);
@@ -122,8 +141,8 @@ impl<'k> View<'k> {
         let keyspace = self.keyspace;
         loop {
             let home = keyspace.home_of(db);
-            if keyspace.databases[home as usize].get().is_none() {
-                keyspace.make_home(home, &lock_unconditionally(|| try_lock(&keyspace.creating)));
+            if opened(&keyspace.databases[home as usize]).is_none() {
+                keyspace.make_home(home, &lock_unconditionally(|| try_lock(&keyspace.creating))).open();
             }
             let locked = LockedShard::at_home_unconditionally(keyspace, home, index);
             // SWAPDB may have come first.
@@ -147,13 +166,14 @@ impl<'k> View<'k> {
         match self.shard_position(db, index) {
             Ok(at) => at,
             Err(at) => match &self.everything {
-                // The database did not exist when everything was locked. No other view can have created it since, or
-                // hold a lock of it.
+                // The database did not exist when everything was locked. No other view can have created it since, and none
+                // enters it before it is opened.
                 Some(creating) => {
                     let home = self.keyspace.home_of(db);
                     let database = self.keyspace.make_home(home, creating);
                     let shards = 0..self.keyspace.shards();
                     self.locked.insert_many(at, shards.filter_map(|shard| LockedShard::free(database, home, shard)));
+                    database.open();
                     self.held_shard(db, index)
                 }
                 None if self.growing.is_some() => self.lock_another(db, index),
@@ -278,7 +298,7 @@ fn lock_everything<'k>(
     locked: &mut SmallVec<[LockedShard<'k>; 1]>,
 ) -> Result<MutexGuard<'k, ()>, Busy> {
     let creating = keyspace.creating()?;
-    for (home, _) in (0..).zip(&*keyspace.databases).filter(|(_, database)| database.get().is_some()) {
+    for (home, _) in keyspace.used_homes() {
         for shard in 0..keyspace.shards() {
             locked.push(LockedShard::at_home(keyspace, home, shard)?);
         }

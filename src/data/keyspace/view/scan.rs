@@ -2,7 +2,6 @@
 
 use super::View;
 use super::expiry::is_expired;
-use crate::data::keyspace::Database;
 use crate::data::keyspace::entry::Entry;
 use crate::data::keyspace::notifications::{EXPIRY_PAUSED, IMPORT_MODE};
 use crate::data::keyspace::store::{SCAN_BITS, hash_of, scan_position};
@@ -75,12 +74,7 @@ impl<'k> View<'k> {
         let horizon = self.horizon;
         // Leaves the shard's number of a position.
         let shift = SCAN_BITS - self.keyspace.shard_bits();
-        let keyspace = self.keyspace;
-        let used = keyspace.used_database(self.db).into_iter().flat_map(Database::used);
-        for index in used.filter(|index| *index as u64 >= cursor >> shift) {
-            // A view that grows locks it only now: most steps need one shard.
-            let lock = self.held_shard(self.db, index);
-            let locked = &self.locked[lock];
+        for locked in self.used_shards(self.db).filter(|locked| u64::from(locked.index) >= cursor >> shift) {
             let mut rows: Vec<(u64, &Entry)> = locked
                 .shard
                 .iter()

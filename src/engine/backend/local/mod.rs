@@ -203,10 +203,6 @@ impl Local {
                 }
                 error
             }
-            Handler::Scan(run) => {
-                let view = self.instance.keyspace.lock_growing(&[], session.db, &self.instance.clock)?;
-                self.run_view(session, view, run, &mut args, out)
-            }
             Handler::Database(run) => {
                 let view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
                 self.run_view(session, view, run, &mut args, out)
@@ -215,10 +211,9 @@ impl Local {
                 let Instance { keyspace, clock, .. } = &*self.instance;
                 let view = match () {
                     () if spec.stays_in_database(words) => self.lock_keys(session, spec, None, words)?,
-                    // MOVE and COPY: they access their keys alone, in two databases.
                     () if !spec.keys.is_empty() => {
                         let hashes: SmallVec<[u64; 8]> = key_hashes(spec, words).collect();
-                        keyspace.lock_growing(&hashes, session.db, clock)?
+                        keyspace.lock_in_all(&hashes, session.db, clock)?
                     }
                     () => keyspace.lock(Scope::Everything, session.db, clock)?,
                 };
@@ -341,12 +336,12 @@ impl Local {
             Handler::Blocking(run) => {
                 write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
             }
-            Handler::Scan(run) => write(run(view, &mut args), session, out),
             Handler::Database(run) => {
                 view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
             }
             Handler::Everything(run) => {
+                // A view that grows locks the keys in the other database when it comes to them.
                 if spec.keys.is_empty() {
                     view.extend_scope(Scope::Everything);
                 }
