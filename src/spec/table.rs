@@ -36,8 +36,16 @@ impl RowId {
 }
 
 /// `get`, `client|list`.
-fn row_name(container: Option<&Row>, row: &Row) -> String {
-    container.map_or_else(|| row.spec.name.to_ascii_lowercase(), |container| full_name(container.spec, row.spec))
+fn row_name(container: Option<&Row>, spec: &CommandSpec) -> String {
+    container.map_or_else(|| spec.name.to_ascii_lowercase(), |container| full_name(container.spec, spec))
+}
+
+/// A full name, parted into the command and the subcommand.
+fn split_full(name: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match name.iter().position(|&byte| byte == b'|') {
+        None => (name, None),
+        Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
+    }
 }
 
 /// A row with its id and its subcommands.
@@ -197,7 +205,7 @@ impl Table {
     pub fn full_name(&self, row: &CommandSpec) -> String {
         let has = |container: &&Row| container.subcommands.iter().any(|sub| std::ptr::eq(sub.spec, row));
         let container = self.rows.iter().find(has);
-        container.map_or_else(|| row.name.to_ascii_lowercase(), |container| full_name(container.spec, row))
+        row_name(container, row)
     }
 
     /// Finds a command by its full name (`get`, `client|list`). Also returns its container, if it has one.
@@ -215,11 +223,11 @@ impl Table {
         name: &[u8],
         find: impl Fn(&[u8]) -> Option<&'static CommandSpec>,
     ) -> Option<(Option<&'static CommandSpec>, &'static CommandSpec)> {
-        match name.iter().position(|&byte| byte == b'|') {
-            None => Some((None, find(name)?)),
-            Some(bar) => {
-                let container = find(&name[..bar])?;
-                Some((Some(container), self.find_sub(container, &name[bar + 1..])?))
+        match split_full(name) {
+            (name, None) => Some((None, find(name)?)),
+            (container, Some(sub)) => {
+                let container = find(container)?;
+                Some((Some(container), self.find_sub(container, sub)?))
             }
         }
     }
@@ -271,21 +279,18 @@ impl Table {
         is_wanted: impl Fn(RowId) -> bool + 't,
     ) -> impl Iterator<Item = (RowId, String)> + 't {
         let rows = self.rows.iter().flat_map(|row| self.with_subcommands(row));
-        rows.filter(move |(_, row)| is_wanted(row.id)).map(|(container, row)| (row.id, row_name(container, row)))
+        rows.filter(move |(_, row)| is_wanted(row.id)).map(|(container, row)| (row.id, row_name(container, row.spec)))
     }
 
     /// The rows that a full name means (`get`, `client|list`): for a container, also its subcommands.
     pub fn full_names_of<'t>(&'t self, name: &'t [u8]) -> impl Iterator<Item = (RowId, String)> + 't {
-        let (first, sub) = match name.iter().position(|&byte| byte == b'|') {
-            None => (name, None),
-            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
-        };
+        let (first, sub) = split_full(name);
         let rows = self.row(first).into_iter().flat_map(|row| self.with_subcommands(row));
         let is_named = move |container: Option<&Row>, row: &Row| {
             sub.is_none_or(|sub| container.is_some() && row.spec.name.as_bytes().eq_ignore_ascii_case(sub))
         };
         let named = rows.filter(move |(container, row)| is_named(*container, row));
-        named.map(|(container, row)| (row.id, row_name(container, row)))
+        named.map(|(container, row)| (row.id, row_name(container, row.spec)))
     }
 
     /// A row, and its subcommands in this profile, each with its container.

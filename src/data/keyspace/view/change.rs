@@ -164,8 +164,7 @@ impl<'k> View<'k> {
     }
 
     fn meta(&self, at: Location) -> &'k ShardMeta {
-        let locked = &self.locked[at.lock];
-        &self.keyspace.home(locked.home).shard_meta[locked.index as usize]
+        self.locked[at.lock].meta(self.keyspace)
     }
 
     /// Counts further changes to a key, without touching its watchers.

@@ -59,9 +59,6 @@ impl View<'_> {
         let (mut removed, mut freed) = (0, 0);
         let mut tables = Vec::new();
         self.signal_all(db, false);
-        if self.everything.is_some() {
-            self.held_shard(db, 0);
-        }
         let used: Vec<usize> = self.used_shards(db).map(|locked| locked.index as usize).collect();
         for index in used {
             let lock = self.held_shard(db, index);

@@ -20,7 +20,7 @@ impl LockedShard<'_> {
         most: usize,
         show: &mut impl FnMut(&Entry),
     ) -> usize {
-        let deadlines = keyspace.home(self.home).shard_meta[self.index as usize].deadlines();
+        let deadlines = self.meta(keyspace).deadlines();
         let expiring = deadlines.iter_from(seed).flat_map(|row| self.shard.find_expiring(row));
         expiring.filter(|entry| entry.due().key.is_some()).take(most).map(show).count()
     }

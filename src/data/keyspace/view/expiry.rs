@@ -20,9 +20,8 @@ impl View<'_> {
     /// more.
     pub(in crate::data::keyspace) fn sweep(&mut self, most: usize) -> bool {
         let (mut due, mut left) = (Vec::new(), most);
-        let meta = |locked: &LockedShard<'_>| &self.keyspace.home(locked.home).shard_meta[locked.index as usize];
         let first = |at: usize| {
-            let meta = Some(meta(&self.locked[at])).filter(|meta| meta.has_deadlines())?;
+            let meta = Some(self.locked[at].meta(self.keyspace)).filter(|meta| meta.has_deadlines())?;
             let earliest = meta.deadlines().earliest().filter(|earliest| *earliest < self.begun)?;
             Some(Reverse((earliest, at)))
         };
@@ -34,7 +33,7 @@ impl View<'_> {
             // Where all are deleted, they are sorted below.
             let next = shards.peek().filter(|_| most < usize::MAX);
             let until = next.map_or(self.begun, |Reverse((next, _))| self.begun.min(*next + 1));
-            let (db, mut deadlines) = (self.keyspace.database_at(locked.home), meta(locked).deadlines());
+            let (db, mut deadlines) = (self.keyspace.database_at(locked.home), locked.meta(self.keyspace).deadlines());
             while left > 0
                 && let Some(row) = deadlines.pop_due(until)
             {
@@ -198,8 +197,8 @@ impl View<'_> {
 
     /// Counts a deadline that was set, moved or removed. The entry is in its shard already.
     pub(super) fn deadlines_changed(&mut self, lock: usize, hash: u64, old: EntryDeadlines, new: EntryDeadlines) {
-        let LockedShard { home, index, ref shard } = self.locked[lock];
-        let meta = &self.keyspace.home(home).shard_meta[index as usize];
+        let locked = &self.locked[lock];
+        let meta = locked.meta(self.keyspace);
         let living = count_deadline(&meta.volatile, old.key, new.key)
             + count_deadline(&meta.with_field_deadlines, old.field, new.field);
         let mut deadlines = meta.deadlines();
@@ -209,7 +208,7 @@ impl View<'_> {
             deadlines.add(deadline, hash);
         }
         if deadlines.is_stale(living.max(0) as usize) {
-            deadlines.prune(|row| shard.find_expiring(row).next().is_some());
+            deadlines.prune(|row| locked.shard.find_expiring(row).next().is_some());
         }
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{HashedKey, LockedShard, View};
 use crate::base::clock::Clock;
-use crate::data::keyspace::{Busy, Database, Keyspace, Scope, lock_unconditionally, opened, try_lock};
+use crate::data::keyspace::{Busy, Database, Keyspace, Scope, ShardMeta, lock_unconditionally, opened, try_lock};
 
 impl<'k> View<'k> {
     #[inline]
@@ -79,12 +79,7 @@ impl<'k> View<'k> {
         db: u32,
         clock: &Clock,
     ) -> Result<Self, Busy> {
-        let multi_shard = keyspace.multi_shard()?;
-        let mut locked = SmallVec::new();
-        lock_ascending(keyspace, db, shards_of(keyspace, hashes), &mut locked)?;
-        let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.read());
-        view.growing = Some(multi_shard);
-        Ok(view)
+        Self::growing(keyspace, db, clock, |locked| lock_ascending(keyspace, db, shards_of(keyspace, hashes), locked))
     }
 
     pub(in crate::data::keyspace) fn lock_in_all(
@@ -93,14 +88,27 @@ impl<'k> View<'k> {
         db: u32,
         clock: &Clock,
     ) -> Result<Self, Busy> {
+        let shards = shards_of(keyspace, hashes);
+        Self::growing(keyspace, db, clock, |locked| {
+            for (home, _) in keyspace.used_homes() {
+                for &shard in &shards {
+                    locked.push(LockedShard::at_home(keyspace, home, shard)?);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// A view that begins with the shards that `lock` takes, and can lock others.
+    fn growing(
+        keyspace: &'k Keyspace,
+        db: u32,
+        clock: &Clock,
+        lock: impl FnOnce(&mut SmallVec<[LockedShard<'k>; 1]>) -> Result<(), Busy>,
+    ) -> Result<Self, Busy> {
         let multi_shard = keyspace.multi_shard()?;
         let mut locked = SmallVec::new();
-        let shards = shards_of(keyspace, hashes);
-        for (home, _) in keyspace.used_homes() {
-            for &shard in &shards {
-                locked.push(LockedShard::at_home(keyspace, home, shard)?);
-            }
-        }
+        lock(&mut locked)?;
         let mut view = Self::new(keyspace, locked, None, HashedKey::NONE, db, clock.read());
         view.growing = Some(multi_shard);
         Ok(view)
@@ -242,6 +250,12 @@ impl<'k> LockedShard<'k> {
     fn at_home_unconditionally(keyspace: &'k Keyspace, home: u32, index: usize) -> Self {
         let shard = lock_unconditionally(|| keyspace.home(home).store.try_lock(index));
         Self { home, index: index as u32, shard }
+    }
+
+    /// The metadata of the shard.
+    #[inline]
+    pub(super) fn meta<'s>(&self, keyspace: &'s Keyspace) -> &'s ShardMeta {
+        &keyspace.home(self.home).shard_meta[self.index as usize]
     }
 
     /// A shard of a new database, which no other view can hold.
