@@ -19,6 +19,8 @@ pub trait Forgetful {
 pub struct Budget<T> {
     most: AtomicUsize,
     used: AtomicUsize,
+    /// How many of these bytes their owners never forget.
+    kept: AtomicUsize,
     owners: Mutex<Vec<Owner<T>>>,
 }
 
@@ -31,6 +33,7 @@ struct Owner<T> {
 pub struct Share<T> {
     budget: Arc<Budget<T>>,
     bytes: Arc<AtomicUsize>,
+    kept: AtomicUsize,
 }
 
 /// The owner with the most bytes of those that were not tried yet.
@@ -42,7 +45,12 @@ struct Fullest<T> {
 
 impl<T> Default for Budget<T> {
     fn default() -> Self {
-        Self { most: AtomicUsize::new(usize::MAX), used: AtomicUsize::new(0), owners: Mutex::default() }
+        Self {
+            most: AtomicUsize::new(usize::MAX),
+            used: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
+            owners: Mutex::default(),
+        }
     }
 }
 
@@ -64,7 +72,7 @@ impl<T: Forgetful> Budget<T> {
         let mut owners = self.owners.lock_ignoring_poison();
         owners.retain(|known| known.owner.strong_count() > 0);
         owners.push(Owner { bytes: Arc::downgrade(&bytes), owner: Arc::downgrade(owner) });
-        Share { budget: Arc::clone(self), bytes }
+        Share { budget: Arc::clone(self), bytes, kept: AtomicUsize::new(0) }
     }
 
     fn fullest(&self, tried: &[Arc<AtomicUsize>]) -> Option<Fullest<T>> {
@@ -82,9 +90,22 @@ impl<T: Forgetful> Budget<T> {
 impl<T: Forgetful> Share<T> {
     /// Counts the owner's bytes anew.
     pub fn count(&self, bytes: usize) {
-        let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        // Unsigned numbers wrap around, and come back by the same way.
-        self.budget.used.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        count(&self.bytes, bytes, &self.budget.used);
+    }
+
+    /// Counts anew how many of them the owner never forgets.
+    pub fn count_kept(&self, bytes: usize) {
+        count(&self.kept, bytes, &self.budget.kept);
+    }
+
+    /// How many bytes more may be kept for good: at most half of all, so that there is room for what can be forgotten.
+    pub fn room_to_keep(&self) -> usize {
+        (self.budget.most() / 2).saturating_sub(self.budget.kept.load(Ordering::Relaxed))
+    }
+
+    /// How many bytes this owner may keep for good, those that were counted and as many as there is room for.
+    pub fn most_to_keep(&self) -> usize {
+        self.kept.load(Ordering::Relaxed) + self.room_to_keep()
     }
 
     /// Whether all owners together have more than they may.
@@ -118,8 +139,16 @@ impl<T: Forgetful> Share<T> {
 
 impl<T> Drop for Share<T> {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        count(&self.bytes, 0, &self.budget.used);
+        count(&self.kept, 0, &self.budget.kept);
     }
+}
+
+/// Counts one owner's bytes anew, and so those of all.
+fn count(own: &AtomicUsize, bytes: usize, all: &AtomicUsize) {
+    let before = own.swap(bytes, Ordering::Relaxed);
+    // Unsigned numbers wrap around, and come back by the same way.
+    all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -182,5 +211,25 @@ mod tests {
         assert_eq!(budget.used(), 9);
         let third = pile(&budget, 1);
         assert_eq!(third.lock().unwrap().share.as_ref().unwrap().fair(), 50);
+    }
+
+    #[test]
+    fn half_of_all_may_be_kept_for_good_whoever_keeps_it() {
+        let budget = Arc::new(Budget::default());
+        let (one, other) = (pile(&budget, 30), pile(&budget, 0));
+        budget.set_most(100);
+        let with = |pile: &Arc<Mutex<Pile>>, keeps: usize| {
+            let pile = pile.lock().unwrap();
+            let share = pile.share.as_ref().unwrap();
+            share.count_kept(keeps);
+            assert_eq!(share.most_to_keep(), keeps + share.room_to_keep());
+            share.room_to_keep()
+        };
+        assert_eq!(with(&one, 30), 20);
+        assert_eq!(with(&other, 15), 5);
+        assert_eq!(with(&one, 60), 0, "it was lowered meanwhile");
+        assert_eq!(with(&one, 10), 25);
+        drop(one);
+        assert_eq!(with(&other, 15), 35);
     }
 }

@@ -65,6 +65,6 @@ pub(super) fn space_of(instance: &Instance) -> String {
 }
 
 fn findings_of(space: String, conclusion: AuditConclusion) -> WorldFindings {
-    let AuditConclusion { findings, marks, locks, unlisted, missed, forgotten } = conclusion;
+    let AuditConclusion { findings, marks, locks, unlisted, missed, forgotten, .. } = conclusion;
     WorldFindings { space, findings, marks, locks, unlisted, missed, forgotten }
 }

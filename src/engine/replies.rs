@@ -57,6 +57,10 @@ pub(super) fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8
 #[inline]
 pub(super) fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<u8>) -> Option<CommandError> {
     match result {
+        Ok(Reply::Bulks(bulks)) if bulks.are_large() && out.is_empty() => {
+            *out = bulks.into_encoded();
+            None
+        }
         Ok(reply) => {
             reply.write(session.protocol, out);
             None

@@ -62,13 +62,18 @@ pub enum Reply<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Bulks {
     count: usize,
+    /// How many were expected, and how long the line is that says so, at the beginning of `written`.
+    expected: usize,
+    head: usize,
     written: Vec<u8>,
 }
 
 impl Bulks {
-    /// Capacity for `count` short strings.
+    /// Expects `count` short strings.
     pub fn with_capacity(count: usize) -> Self {
-        Self { count: 0, written: Vec::with_capacity(count.min(MOST_AT_ONCE) * SHORT_BULK) }
+        let mut written = Vec::with_capacity(LONGEST_LINE + count.min(MOST_AT_ONCE) * SHORT_BULK);
+        number_line(&mut written, b'*', count as i64);
+        Self { count: 0, expected: count, head: written.len(), written }
     }
 
     pub fn len(&self) -> usize {
@@ -80,6 +85,27 @@ impl Bulks {
     pub fn add(&mut self) -> BulkWriter<'_> {
         self.count += 1;
         BulkWriter(&mut self.written)
+    }
+
+    /// Whether it takes long to copy them.
+    #[inline]
+    pub fn are_large(&self) -> bool {
+        self.written.len() >= LARGE_BULKS
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        number_line(out, b'*', self.count as i64);
+        out.extend_from_slice(&self.written[self.head..]);
+    }
+
+    /// The encoded array.
+    pub fn into_encoded(mut self) -> Vec<u8> {
+        if self.head == 0 || self.count != self.expected {
+            let mut line = Vec::new();
+            number_line(&mut line, b'*', self.count as i64);
+            self.written.splice(..self.head, line);
+        }
+        self.written
     }
 }
 
@@ -105,9 +131,12 @@ impl BulkWriter<'_> {
     }
 }
 
+/// The line of a number is no longer.
+const LONGEST_LINE: usize = 24;
 /// The estimated size of a short bulk string, and the most for which capacity is reserved.
 const SHORT_BULK: usize = 16;
 const MOST_AT_ONCE: usize = 4096;
+const LARGE_BULKS: usize = 64 * 1024;
 
 impl<'a> Reply<'a> {
     pub const OK: Reply<'static> = Reply::Status("OK");
@@ -179,10 +208,7 @@ impl<'a> Reply<'a> {
             Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
             Self::Array(items) => array(out, b'*', items, protocol),
-            Self::Bulks(Bulks { count, written }) => {
-                number_line(out, b'*', *count as i64);
-                out.extend_from_slice(written);
-            }
+            Self::Bulks(bulks) => bulks.write(out),
             Self::Set(items) => array(out, if resp3 { b'~' } else { b'*' }, items, protocol),
             Self::Push(items) => array(out, if resp3 { b'>' } else { b'*' }, items, protocol),
             Self::Map(pairs) => map(out, if resp3 { b'%' } else { b'*' }, pairs, protocol),
@@ -267,7 +293,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
 }
 
 fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {
-    out.reserve(24);
+    out.reserve(LONGEST_LINE);
     out.push(kind);
     write_integer(out, value);
     out.extend_from_slice(b"\r\n");
@@ -348,5 +374,20 @@ mod tests {
         assert_eq!(first_error(b"*3\r\n+OK\r\n$5\r\n-ER\r\n\r\n*1\r\n-WRONGTYPE x\r\n"), Some(&b"WRONGTYPE x"[..]));
         assert_eq!(first_error(b"*2\r\n$-1\r\n:-1\r\n$0\r\n\r\n*0\r\n$6\r\n-ERR x\r\n"), None);
         assert_eq!(first_error(b"!6\r\nERR no\r\n"), Some(&b"ERR no"[..]));
+    }
+
+    #[test]
+    fn bulks_are_encoded_alike_however_many_were_expected() {
+        for expected in [0, 1, 2, 3, 10, 100_000] {
+            let mut bulks = Bulks::with_capacity(expected);
+            bulks.add().bulk(b"a");
+            bulks.add().digits(12);
+            bulks.add().array(0);
+            let mut written = Vec::new();
+            Reply::Bulks(bulks.clone()).write(Protocol::Resp2, &mut written);
+            assert_eq!(written, b"*3\r\n$1\r\na\r\n$2\r\n12\r\n*0\r\n");
+            assert_eq!(bulks.into_encoded(), written);
+        }
+        assert_eq!(Bulks::default().into_encoded(), b"*0\r\n");
     }
 }

@@ -21,6 +21,7 @@ mod load;
 mod node;
 mod node_control;
 mod nodes;
+mod outgoing;
 mod panics;
 mod replicas;
 mod sentinels;

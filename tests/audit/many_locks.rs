@@ -180,6 +180,35 @@ fn auditors_of_many_spaces_know_no_more_together_than_they_may_and_say_what_they
 }
 
 #[test]
+fn findings_of_many_spaces_take_no_more_than_they_may_together_and_those_that_are_not_listed_are_counted() {
+    const MOST: i64 = 2 << 20;
+    const SPACES: usize = 4;
+    const LOCKS: i64 = 1500;
+    let server = start(Server::builder().audit().audit_memory(MOST as usize).locks("lock:*"));
+    let mut listed = 0;
+    for space in 0..SPACES {
+        let [mut holder, mut thief] = [(); 2].map(|()| {
+            let mut wire = Wire::connect(address(&server));
+            assert_eq!(wire.ask(&format!("REDOUBLE SPACE busy{space}")), Frame::status("OK"));
+            wire
+        });
+        for lock in 0..LOCKS {
+            let take = format!("SET lock:{lock} {} NX PX 600000", token(&lock.to_string()));
+            assert_eq!(holder.ask(&take), Frame::status("OK"));
+            assert_eq!(thief.ask(&format!("DEL lock:{lock}")), Frame::Integer(1));
+        }
+        let found = thief.ask("REDOUBLE AUDIT COUNT").integer();
+        let info = info(&mut thief);
+        // What is judged provisionally is a copy that the figures leave out, and those of the last portion may come on top.
+        assert!(info["bytes-together"].integer() <= MOST, "{info:?}");
+        assert!(found >= 16, "each lists some: {info:?}");
+        assert_eq!(found + info["unlisted"].integer(), LOCKS, "{info:?}");
+        listed += found;
+    }
+    assert!(listed < LOCKS, "{listed} are listed, although there is room for much less");
+}
+
+#[test]
 fn what_others_crowd_out_of_a_journal_before_the_auditor_first_reads_it_is_counted_as_missed() {
     const SPACES: usize = 100;
     const SENT: usize = 300;

@@ -133,13 +133,22 @@ impl Auditor {
 
     /// About how many bytes it takes to know what is known.
     pub fn memory(&self) -> usize {
-        /// A client with what it has read, and a finding with its evidence.
+        /// A client with what it has read.
         const CLIENT: usize = 1024;
-        const FINDING: usize = 2048;
         self.state.locks.memory()
             + self.state.guesses.memory()
             + self.state.clients.len() * CLIENT
-            + self.findings().len() * FINDING
+            + self.finding_memory()
+    }
+
+    /// About how many bytes of that the findings take.
+    pub fn finding_memory(&self) -> usize {
+        self.state.collector.bytes()
+    }
+
+    /// Sets how many bytes the findings may take. Those that are there stay.
+    pub fn limit_finding_memory(&mut self, bytes: usize) {
+        self.state.collector.set_most_bytes(bytes);
     }
 
     /// How many keys are tracked that are locks or may be.

@@ -1,7 +1,7 @@
 //! The numbers on the guide pages are those of the code.
 
 use super::client_state::{MAX_ACCESSED, MAX_LOCKS as MAX_LOCKS_OF_CLIENT};
-use super::finding_collector::{MAX_FINDINGS, MAX_PENDING};
+use super::finding_collector::{MAX_FINDINGS, MAX_PENDING, MIN_FINDINGS};
 use super::guesses::{MAX_GUESSED, MAX_READ};
 use super::key_versions::{READS, WRITES};
 use super::live_state::{BACKLOG, MAX_BACKLOG};
@@ -41,6 +41,7 @@ fn the_page_about_the_audit_has_the_limits_of_the_code() {
             format!("newest {} entries", number(BACKLOG)),
             format!("up to {} are", number(MAX_BACKLOG)),
             format!("At most {} findings are listed", number(MAX_FINDINGS)),
+            format!("Each auditor lists {MIN_FINDINGS} however"),
             format!("At most {} other keys", number(MAX_LOCKS)),
             format!("at most {} holders ({} of a semaphore)", number(MAX_HOLDS), number(MAX_MEMBERS)),
             format!("{} waiters", number(MAX_WAITERS)),

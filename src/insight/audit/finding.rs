@@ -76,6 +76,20 @@ pub struct Finding {
     pub allowed: Option<String>,
 }
 
+impl Finding {
+    /// About how many bytes it takes.
+    pub fn memory(&self) -> usize {
+        /// What a table takes in which it is found again, and what the allocator adds.
+        const AROUND: usize = 256;
+        let evidence = |evidence: &Evidence| size_of::<Evidence>() + evidence.what.len() + evidence.source.line.len();
+        size_of::<Self>()
+            + AROUND
+            + self.key.len()
+            + self.sentence.len()
+            + self.evidence.iter().map(evidence).sum::<usize>()
+    }
+}
+
 impl JournalRef {
     /// What no client did, at this place of a server's journal.
     pub fn of_nobody(server: u16, (seq, at, real): (u64, i64, i64), line: &str) -> Self {

@@ -14,6 +14,8 @@ use super::scope::Scope;
 
 /// How many findings are listed.
 pub const MAX_FINDINGS: usize = 10_000;
+/// So many are listed however little memory there is.
+pub const MIN_FINDINGS: usize = 16;
 /// How many findings are held back about one key that may be no lock.
 pub const MAX_PENDING: usize = 16;
 
@@ -21,9 +23,12 @@ pub const MAX_PENDING: usize = 16;
 pub type FindingKey = (Code, u16, u32, Arc<[u8]>, u64, Option<Arc<str>>);
 
 /// All findings so far.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct FindingCollector {
     findings: Vec<Arc<Finding>>,
+    /// About how many bytes they take and may take.
+    bytes: usize,
+    most_bytes: usize,
     known: HashMap<FindingKey, usize, FixedState>,
     /// How many findings were dropped because the list was full.
     pub unlisted: u64,
@@ -62,9 +67,56 @@ struct Unproven {
 /// How many findings may wait.
 const MAX_UNPROVEN: usize = 4096;
 
+impl Default for FindingCollector {
+    fn default() -> Self {
+        Self {
+            findings: Vec::new(),
+            bytes: 0,
+            most_bytes: usize::MAX,
+            known: HashMap::default(),
+            unlisted: 0,
+            locks: 0,
+            marks: Marks::default(),
+            scope: Arc::default(),
+            partial: Vec::new(),
+            unproven: Vec::new(),
+        }
+    }
+}
+
 impl FindingCollector {
     pub fn new(scope: Arc<Scope>) -> Self {
         Self { scope, ..Self::default() }
+    }
+
+    /// About how many bytes the findings take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sets how many bytes the findings may take. Those that are there stay.
+    pub fn set_most_bytes(&mut self, bytes: usize) {
+        self.most_bytes = bytes;
+    }
+
+    /// Whether no more findings are listed.
+    fn is_full(&self) -> bool {
+        let count = self.findings.len();
+        count >= MAX_FINDINGS || self.bytes >= self.most_bytes && count >= MIN_FINDINGS
+    }
+
+    fn list(&mut self, key: FindingKey, finding: Arc<Finding>) {
+        self.bytes += finding.memory();
+        self.known.insert(key, self.findings.len());
+        self.findings.push(finding);
+    }
+
+    /// Counts a repetition of a known finding.
+    fn repeat(&mut self, known: usize, finding: Finding) {
+        let known = Arc::make_mut(&mut self.findings[known]);
+        self.bytes -= known.memory();
+        merge(known, finding);
+        self.bytes += known.memory();
     }
 
     /// In the order in which they were found.
@@ -96,12 +148,11 @@ impl FindingCollector {
     pub fn adopt(&mut self, finding: &Arc<Finding>) {
         let key = key_of(finding);
         if let Some(&known) = self.known.get(&key) {
-            merge(Arc::make_mut(&mut self.findings[known]), Finding::clone(finding));
-        } else if self.findings.len() >= MAX_FINDINGS {
+            self.repeat(known, Finding::clone(finding));
+        } else if self.is_full() {
             self.unlisted += 1;
         } else {
-            self.known.insert(key, self.findings.len());
-            self.findings.push(Arc::clone(finding));
+            self.list(key, Arc::clone(finding));
         }
     }
 
@@ -114,6 +165,7 @@ impl FindingCollector {
     pub fn forget(&mut self, server: Option<u16>) {
         self.findings.retain(|finding| server.is_some_and(|server| finding.server != server));
         self.unproven.retain(|unproven| server.is_some_and(|server| unproven.finding.server != server));
+        self.bytes = self.findings.iter().map(|finding| finding.memory()).sum();
         self.known = self.findings.iter().enumerate().map(|(at, finding)| (key_of(finding), at)).collect();
         if server.is_none() {
             self.unlisted = 0;
@@ -221,7 +273,7 @@ impl FindingCollector {
 
     /// Adds a finding about a lock, whose culprit it is or 0, which is made only if there is room for it.
     pub fn add_if_listed(&mut self, (code, culprit): (Code, u64), id: &LockId, make: impl FnOnce() -> Option<Finding>) {
-        let is_full = self.findings.len() >= MAX_FINDINGS && self.are_whole() && self.marks.is_empty();
+        let is_full = self.is_full() && self.are_whole() && self.marks.is_empty();
         let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), culprit, None));
         if is_full && !self.scope.off.contains(&code) && !is_known() {
             self.unlisted += 1;
@@ -244,16 +296,15 @@ impl FindingCollector {
         }
         let key = key_of(&finding);
         if let Some(&known) = self.known.get(&key) {
-            return merge(Arc::make_mut(&mut self.findings[known]), finding);
+            return self.repeat(known, finding);
         }
-        if self.findings.len() >= MAX_FINDINGS {
+        if self.is_full() {
             self.unlisted += 1;
             return;
         }
         finding.allowed = allowed_by(&self.scope, &finding);
         finding.times = finding.times.max(1);
-        self.known.insert(key, self.findings.len());
-        self.findings.push(Arc::new(finding));
+        self.list(key, Arc::new(finding));
     }
 
     /// Keeps a finding about a key that may be no lock.

@@ -11,7 +11,7 @@ use super::auditor::Auditor;
 use super::auditor_thread::AuditorThread;
 use super::carried_holds::CarriedHolds;
 use super::finding::Finding;
-use super::finding_collector::{FindingCollector, MAX_FINDINGS};
+use super::finding_collector::{FindingCollector, MAX_FINDINGS, MIN_FINDINGS};
 use super::judgement::Judgement;
 use super::known_lock::KnownLock;
 use super::live_state::{AuditConclusion, AuditedServer, LiveState, ServerProgress};
@@ -19,7 +19,7 @@ use super::lock_explanation::LockExplanation;
 use super::lock_table::MANY;
 use super::scope::Scope;
 use crate::base::background::free_beside;
-use crate::base::budget::Budget;
+use crate::base::budget::{Budget, Share};
 use crate::base::sync::MutexExt;
 use crate::powers::{Follower, Urgency};
 use crate::spec::Table;
@@ -298,7 +298,9 @@ impl LiveAudit {
         let mut state = self.state();
         Arc::make_mut(&mut state.learned_in_spaces).add(&learned);
         let listed: usize = state.dropped.iter().map(|(_, dropped)| dropped.findings.len()).sum();
-        let has_room = listed + conclusion.findings.len() <= MAX_FINDINGS;
+        let count = conclusion.findings.len();
+        let room = state.share.as_ref().map_or(usize::MAX, Share::room_to_keep);
+        let has_room = listed + count <= MAX_FINDINGS && (conclusion.finding_bytes <= room || count <= MIN_FINDINGS);
         let is_quiet = conclusion.findings.is_empty() && conclusion.marks.is_empty();
         let is_full = state.dropped.len() >= MAX_DROPPED;
         match state.dropped.iter_mut().find(|(known, _)| **known == *name || is_quiet || is_full) {
@@ -309,6 +311,7 @@ impl LiveAudit {
                 state.dropped.push((name.into(), kept));
             }
         }
+        state.count_memory();
     }
 
     /// What was found in spaces that were dropped, by name.
@@ -323,6 +326,7 @@ impl LiveAudit {
             state.commit(true);
         }
         state.committed.forget_findings();
+        state.count_memory();
         state.drop_lookahead();
         state.published.clear();
     }
@@ -380,6 +384,7 @@ impl LiveAudit {
         collector.marks.add_texts(auditor.marks());
         AuditConclusion {
             findings: collector.findings().to_vec(),
+            finding_bytes: collector.bytes(),
             marks: collector.marks.texts().to_vec(),
             locks: collector.locks + auditor.lock_count(),
             unlisted: collector.unlisted + auditor.unlisted(),

@@ -89,6 +89,8 @@ pub struct LiveState {
 #[derive(Clone, Default)]
 pub struct AuditConclusion {
     pub findings: Vec<Arc<Finding>>,
+    /// About how many bytes they take.
+    pub finding_bytes: usize,
     /// The marks that came.
     pub marks: Vec<Arc<str>>,
     /// How many keys were taken for locks.
@@ -105,7 +107,10 @@ impl AuditConclusion {
     /// Adds the result of another audit; its findings only if there is room.
     pub fn add(&mut self, other: Self, has_room: bool) {
         match has_room {
-            true => self.findings.extend(other.findings),
+            true => {
+                self.findings.extend(other.findings);
+                self.finding_bytes += other.finding_bytes;
+            }
             false => self.unlisted += other.findings.len() as u64,
         }
         let room = MAX_TEXTS.saturating_sub(self.marks.len());
@@ -221,6 +226,7 @@ impl LiveState {
     /// As [`commit_portion`](Self::commit_portion), with so many records. `None` if nothing can be committed before more of them are
     /// read: one may be missing, and only those that come later show that it does not come any more.
     fn commit_at_most(&mut self, portion: usize, all: bool) -> Option<bool> {
+        self.limit_findings();
         let servers = self.running();
         let (views, limits): (Vec<(usize, JournalView)>, Vec<BacklogLimits>) = {
             // All at the same moment. The journals go on meanwhile.
@@ -275,7 +281,7 @@ impl LiveState {
     fn keep_to_budget(&mut self) {
         self.count_memory();
         if let Some(share) = self.share.take() {
-            let own = self.committed.memory();
+            let own = self.memory();
             share.take_from_fuller(own);
             let is_over = share.is_over();
             self.share = Some(share);
@@ -289,7 +295,35 @@ impl LiveState {
     pub fn count_memory(&self) {
         self.tracked.store(self.committed.tracked_keys(), Ordering::Relaxed);
         if let Some(share) = &self.share {
-            share.count(self.committed.memory());
+            share.count(self.memory());
+            share.count_kept(self.kept_memory());
+        }
+    }
+
+    /// About how many bytes this audit takes.
+    fn memory(&self) -> usize {
+        self.committed.memory() - self.committed.finding_memory() + self.kept_memory()
+    }
+
+    /// About how many of them it never forgets: its findings.
+    fn kept_memory(&self) -> usize {
+        // The look-ahead has those that are committed, too.
+        let ahead = self.lookahead.as_ref().map_or(0, |lookahead| lookahead.auditor.finding_memory());
+        self.committed.finding_memory().max(ahead) + self.past_memory()
+    }
+
+    /// The same for findings from before resets and from spaces that were dropped.
+    fn past_memory(&self) -> usize {
+        self.archived.bytes() + self.dropped.iter().map(|(_, dropped)| dropped.finding_bytes).sum::<usize>()
+    }
+
+    /// Lets new findings take no more than there is room for, together with those of all other audits.
+    fn limit_findings(&mut self) {
+        let Some(share) = &self.share else { return };
+        let most = share.most_to_keep().saturating_sub(self.past_memory());
+        self.committed.limit_finding_memory(most);
+        if let Some(lookahead) = &mut self.lookahead {
+            lookahead.auditor.limit_finding_memory(most);
         }
     }
 
@@ -376,6 +410,7 @@ impl LiveState {
             return &self.committed;
         }
         self.is_asked = true;
+        self.limit_findings();
         let servers = self.running();
         let (views, continues) = {
             // All at the same moment. The journals go on meanwhile.
@@ -422,8 +457,12 @@ impl LiveState {
             settled.settle(in_flight.min().map_or(i64::MAX, |oldest| oldest - 1));
             settled
         });
-        let lookahead = self.lookahead.insert(lookahead);
-        lookahead.settled.as_ref().unwrap_or(&lookahead.auditor)
+        self.lookahead = Some(lookahead);
+        self.count_memory();
+        match &self.lookahead {
+            Some(Lookahead { auditor, settled, .. }) => settled.as_ref().unwrap_or(auditor),
+            None => &self.committed,
+        }
     }
 
     /// The findings about a server's keys that its subscribers were not told of yet. Those up to the command of this number are no news.

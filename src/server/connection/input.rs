@@ -150,7 +150,7 @@ impl Connection {
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
     ) -> (usize, Option<Box<Destination>>) {
-        let Self { engine, session, framer, output, written, dropped, state, slice, .. } = self;
+        let Self { engine, session, framer, output, dropped, state, slice, .. } = self;
         let live = engine.instance.config.live();
         let max_bulk = live.max_bulk.load(Ordering::Relaxed);
         let output_limit = live.output_limit(session.subscriber, session.client.seen().replica.load(Ordering::Relaxed));
@@ -202,16 +202,14 @@ impl Connection {
                         let reply = out.len().saturating_sub(start);
                         engine.log_large(session, words, request.framed.length(), reply);
                     }
-                    let unsent = out.len() + output.len() - *written;
+                    let unsent = out.len() + output.len();
                     if output_limit.is_hard_passed(unsent)
                         && output_limit.is_hard_passed(session.client.counted_output(unsent))
                         || unsent > OutputLimit::UNAUTHENTICATED && !engine.is_authenticated(session)
                     {
                         // Redis sends nothing more to a client that it closes for its output.
-                        *dropped += unsent;
+                        *dropped += out.len() + output.clear();
                         out.clear();
-                        output.clear();
-                        *written = 0;
                         *state = State::Dropped;
                     }
                 }

@@ -25,10 +25,10 @@ use bytes::BytesMut;
 use tokio::io::ReadBuf;
 
 use super::node::Node;
+use super::outgoing::Outgoing;
 use super::stream::Stream;
 use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
 use super::turn::{self, yield_to_others};
-use crate::base::background::free_beside;
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
 use crate::clients::session::{Session, Wait};
@@ -47,10 +47,6 @@ const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 const READ: usize = 64 * 1024;
 /// The same behind a large request: the next one is likely to be as large, and these bytes of it are copied once more.
 const READ_BEFORE_LARGE: usize = 16 * 1024;
-/// More unwritten output than this is freed beside the other clients when its connection ends: a megabyte takes some 100 µs, and
-/// many connections may end at once.
-const LARGE_OUTPUT: usize = 1 << 20;
-
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
@@ -88,9 +84,8 @@ pub(super) struct Connection {
     input: BytesMut,
     /// The last request was a large one.
     is_large: bool,
-    /// Unwritten replies, and how much of the first is written.
-    output: Vec<u8>,
-    written: usize,
+    /// Unwritten replies.
+    output: Outgoing,
     /// The number of reply bytes that were discarded.
     dropped: usize,
     /// Messages that arrived while a reply drips, to be sent after it.
@@ -130,8 +125,7 @@ impl Connection {
             framer: Framer::new(if splices_quotes { Dialect::Valkey } else { Dialect::Redis }),
             input: BytesMut::new(),
             is_large: false,
-            output: Vec::new(),
-            written: 0,
+            output: Outgoing::default(),
             dropped: 0,
             mail: Vec::new(),
             due_alarms: Vec::new(),
@@ -351,13 +345,9 @@ impl Drop for Connection {
             Some(Wait::Drip { reply, .. }) => (Vec::new(), reply.len()),
             _ => (Vec::new(), 0),
         };
-        let unwritten = self.output.len() - self.written + self.dropped + dripping;
+        let unwritten = self.output.len() + self.dropped + dripping;
         self.engine.mark_unread(&self.session, unwritten);
         self.engine.disconnect(&mut self.session, &parked);
-        let output = std::mem::take(&mut self.output);
-        if output.capacity() > LARGE_OUTPUT {
-            free_beside("redouble-output", output);
-        }
         if self.engine.instance.clock.is_auto() {
             self.engine.maybe_auto_advance();
         }

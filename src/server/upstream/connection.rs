@@ -16,7 +16,6 @@ use tokio::io::ReadBuf;
 
 use super::Target;
 use super::membership::{AwaitedLook, Destination, Membership};
-use super::outgoing::Outgoing;
 use super::requests::request_of;
 use super::script_monitor::{AwaitedCalls, ScriptMonitor, SeenAs};
 use crate::base::clock::{Alarm, Clock, real_micros};
@@ -28,6 +27,7 @@ use crate::engine::{
 };
 use crate::protocol::{Dialect, Framer, OwnedWords, Reply, ReplyScanner};
 use crate::server::node::{Node, Trouble};
+use crate::server::outgoing::Outgoing;
 use crate::server::stream::Stream;
 use crate::server::tls_stream::{NO_TLS_HERE, is_tls_hello};
 

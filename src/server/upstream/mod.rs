@@ -9,7 +9,6 @@ mod connection;
 mod control;
 mod deployment;
 mod membership;
-mod outgoing;
 mod replies;
 mod requests;
 mod script_monitor;

@@ -1,0 +1,273 @@
+//! Bytes on their way to the other side of a connection.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll};
+
+use super::stream::Stream;
+use super::turn::yield_to_others;
+use crate::base::background::free_beside;
+
+/// Larger buffers, and more buffers than this, are freed instead of reused.
+const KEPT: usize = 128 * 1024;
+const SPARE: usize = 64;
+/// Bytes that come behind so many others get a buffer of their own: to copy them, or what is before them, takes longer.
+const SEGMENT: usize = 256 * 1024;
+/// So much is written before other connections have their turn: to copy it takes less than a millisecond.
+const TURN: usize = 2 << 20;
+/// What is left of a buffer is moved to its front, so that memory can be released, if it is no more than this.
+const QUICKLY_MOVED: usize = 1 << 20;
+/// Larger buffers are freed beside the other clients: a megabyte takes some 100 µs, and many connections may end at once.
+const LARGE: usize = 1 << 20;
+
+/// Bytes that wait to be written. An empty one has no buffer.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// What is written next. If it is empty, there is nothing behind it.
+    front: Vec<u8>,
+    /// How much of it is written.
+    written: usize,
+    behind: VecDeque<Vec<u8>>,
+    bytes_behind: usize,
+}
+
+impl Outgoing {
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.front.len() - self.written + self.bytes_behind
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.front.is_empty()
+    }
+
+    /// Adds bytes.
+    #[inline]
+    pub(super) fn push(&mut self, bytes: &[u8], spare: &mut Vec<Vec<u8>>) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.front.is_empty() {
+            self.front = spare.pop().unwrap_or_default();
+            self.front.extend_from_slice(bytes);
+        } else {
+            self.last_for(bytes.len(), spare).extend_from_slice(bytes);
+        }
+    }
+
+    /// Moves the bytes of a buffer here.
+    #[inline]
+    pub(super) fn append(&mut self, bytes: &mut Vec<u8>, spare: &mut Vec<Vec<u8>>) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.front.is_empty() {
+            self.front = std::mem::replace(bytes, spare.pop().unwrap_or_default());
+        } else if bytes.len() >= SEGMENT {
+            self.bytes_behind += bytes.len();
+            self.behind.push_back(std::mem::take(bytes));
+        } else {
+            self.last_for(bytes.len(), spare).append(bytes);
+        }
+    }
+
+    /// The buffer that so many bytes are to be added to.
+    fn last_for(&mut self, length: usize, spare: &mut Vec<Vec<u8>>) -> &mut Vec<u8> {
+        let last = self.behind.back().unwrap_or(&self.front);
+        if last.len() + length > SEGMENT {
+            self.behind.push_back(spare.pop().unwrap_or_default());
+        }
+        match self.behind.back_mut() {
+            Some(last) => {
+                self.bytes_behind += length;
+                last
+            }
+            None => &mut self.front,
+        }
+    }
+
+    /// Drops what is not written, and returns how much that was.
+    pub(super) fn clear(&mut self) -> usize {
+        let left = self.len();
+        *self = Self::default();
+        left
+    }
+
+    /// Writes as much as the stream takes. Ready: there is nothing left.
+    pub(super) fn poll_flush(
+        &mut self,
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+        spare: &mut Vec<Vec<u8>>,
+    ) -> Poll<io::Result<()>> {
+        let mut turn = TURN;
+        while !self.front.is_empty() {
+            if turn == 0 {
+                yield_to_others(cx);
+                self.release();
+                return Poll::Pending;
+            }
+            let left = &self.front[self.written..];
+            match stream.poll_write(cx, &left[..left.len().min(turn)])? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(written) => {
+                    self.written += written;
+                    turn = turn.saturating_sub(written);
+                }
+                Poll::Pending => {
+                    self.release();
+                    return Poll::Pending;
+                }
+            }
+            if self.written == self.front.len() {
+                self.next(spare);
+            }
+        }
+        stream.poll_flush(cx)
+    }
+
+    /// The first buffer is written.
+    #[inline]
+    fn next(&mut self, spare: &mut Vec<Vec<u8>>) {
+        self.written = 0;
+        let mut done = std::mem::take(&mut self.front);
+        if let Some(next) = self.behind.pop_front() {
+            self.bytes_behind -= next.len();
+            self.front = next;
+        }
+        if done.capacity() <= KEPT && spare.len() < SPARE {
+            done.clear();
+            spare.push(done);
+        } else {
+            free(done);
+        }
+    }
+
+    /// Releases memory once most of the first buffer is written.
+    fn release(&mut self) {
+        let left = self.front.len() - self.written;
+        if left < self.written && left <= QUICKLY_MOVED {
+            let kept = self.front[self.written..].to_vec();
+            free(std::mem::replace(&mut self.front, kept));
+            self.written = 0;
+        }
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if self.front.capacity() + self.bytes_behind > LARGE {
+            free_beside("redouble-output", (std::mem::take(&mut self.front), std::mem::take(&mut self.behind)));
+        }
+    }
+}
+
+fn free(buffer: Vec<u8>) {
+    if buffer.capacity() > LARGE {
+        free_beside("redouble-output", buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use proptest::prelude::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(usize),
+        Append(usize),
+        Flush,
+        /// The other side reads up to so many bytes.
+        Read(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let length = || prop_oneof![0..9usize, SEGMENT - 3..SEGMENT + 3, 1..3 * TURN];
+        prop_oneof![
+            length().prop_map(Step::Push),
+            length().prop_map(Step::Append),
+            Just(Step::Flush),
+            length().prop_map(Step::Read),
+        ]
+    }
+
+    /// Bytes that come again only after so many.
+    const PERIOD: usize = 65_537;
+
+    fn sequence() -> Vec<u8> {
+        let period: Vec<u8> = (0..PERIOD).map(|at| (at.wrapping_mul(40_503) >> 8) as u8).collect();
+        period.repeat(2 + 3 * TURN / PERIOD)
+    }
+
+    /// What was added, and what the other side has read of it.
+    #[derive(Default)]
+    struct Counts {
+        added: usize,
+        read: usize,
+    }
+
+    async fn read(other: &mut UnixStream, most: usize, counts: &mut Counts, sequence: &[u8]) {
+        let mut buffer = vec![0; most];
+        let read = other.read(&mut buffer).await.expect("bytes");
+        assert!(buffer[..read] == sequence[counts.read % PERIOD..][..read], "other bytes than were added");
+        counts.read += read;
+    }
+
+    async fn play(steps: Vec<Step>, sequence: &[u8]) {
+        let (one, mut other) = UnixStream::pair().expect("a pair of sockets");
+        let (mut stream, mut spare) = (Stream::Unix(one), Vec::new());
+        let (mut outgoing, mut counts) = (Outgoing::default(), Counts::default());
+        for step in steps {
+            // The runtime stops a task that goes on for long.
+            yield_now().await;
+            let next = &sequence[counts.added % PERIOD..];
+            match step {
+                Step::Push(length) => outgoing.push(&next[..length], &mut spare),
+                Step::Append(length) => {
+                    let mut bytes = next[..length].to_vec();
+                    outgoing.append(&mut bytes, &mut spare);
+                    assert!(bytes.is_empty());
+                }
+                Step::Flush => {
+                    let before = outgoing.len();
+                    let flushed = poll_fn(|cx| Poll::Ready(outgoing.poll_flush(&mut stream, cx, &mut spare))).await;
+                    let written = before - outgoing.len();
+                    assert!(written <= TURN, "others wait for {written} bytes");
+                    assert_eq!(flushed.is_ready(), outgoing.is_empty());
+                }
+                Step::Read(most) if most > 0 && counts.added - outgoing.len() > counts.read => {
+                    read(&mut other, most, &mut counts, sequence).await;
+                }
+                Step::Read(_) => {}
+            }
+            if let Step::Push(length) | Step::Append(length) = step {
+                counts.added += length;
+            }
+            assert!(counts.read + outgoing.len() <= counts.added);
+            assert!(spare.len() <= SPARE && spare.iter().all(|buffer| buffer.is_empty() && buffer.capacity() <= KEPT));
+        }
+        while counts.read < counts.added {
+            yield_now().await;
+            let _ = poll_fn(|cx| Poll::Ready(outgoing.poll_flush(&mut stream, cx, &mut spare))).await;
+            read(&mut other, TURN, &mut counts, sequence).await;
+        }
+        assert_eq!(outgoing.clear(), 0);
+    }
+
+    #[test]
+    fn what_is_added_is_written_in_order_and_a_portion_at_a_time() {
+        let sequence = sequence();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        proptest!(ProptestConfig::with_cases(64), |(steps in prop::collection::vec(step(), 1..20))| {
+            runtime.block_on(play(steps, &sequence));
+        });
+    }
+}
