@@ -33,7 +33,7 @@ fn dbsize<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> {
 }
 
 const FLUSHALL: Command = Command::new(
-    Handler::Everything(flushall),
+    Handler::AllDatabases(flushall),
     CommandSpec {
         usage: "[ASYNC | SYNC]",
         summary: "Deletes every key of every database.",

@@ -43,8 +43,15 @@ pub enum Handler {
     Keys(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Like `Keys`, but the command may block until a key holds a value.
     Blocking(for<'v> fn(&'v mut View<'_>, &mut Args<'v>, ReadyKey<'v>) -> BlockingResult<'v>),
-    /// The whole selected database.
+    /// The keys that the selected database has.
     Database(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
+    /// Some of them: the first function says from which cursor on and about how many, as far as the arguments are right.
+    Scan(
+        for<'v> fn(&mut Args<'v>) -> Option<(u64, usize)>,
+        for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>,
+    ),
+    /// The keys that all databases have.
+    AllDatabases(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// Every database: its keys in each of them, if it has any; otherwise all there is.
     Everything(for<'v> fn(&'v mut View<'_>, &mut Args<'v>) -> CommandResult<'v>),
     /// The connection and the server, but no data.
@@ -69,8 +76,8 @@ impl Handler {
         match self {
             Self::Keys(_) => CommandKind::Keys,
             Self::Blocking(_) => CommandKind::Blocking,
-            Self::Database(_) => CommandKind::Database,
-            Self::Everything(_) => CommandKind::Everything,
+            Self::Database(_) | Self::Scan(..) => CommandKind::Database,
+            Self::AllDatabases(_) | Self::Everything(_) => CommandKind::Everything,
             Self::Connection(_) => CommandKind::Connection,
             Self::Debug(_) => CommandKind::Debug,
             Self::Transaction(which) => CommandKind::Transaction(which),

@@ -56,7 +56,7 @@ fn randomkey<'v>(view: &'v mut View<'_>, _: &mut Args<'v>) -> CommandResult<'v> 
 }
 
 const SCAN: Command = Command::new(
-    Handler::Database(scan),
+    Handler::Scan(extent_of_scan, scan),
     CommandSpec {
         usage: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
         summary: "Lists the keys of the database step by step.",
@@ -75,7 +75,15 @@ const SCAN: Command = Command::new(
     },
 );
 
-fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+/// What SCAN is asked for.
+struct ScanQuery<'a> {
+    cursor: u64,
+    pattern: &'a [u8],
+    count: usize,
+    kind: Option<&'a [u8]>,
+}
+
+fn scan_query<'v>(args: &mut Args<'v>) -> Result<ScanQuery<'v>, CommandError> {
     let cursor = parse_cursor(args.bytes()?, args.profile()).ok_or(INVALID_CURSOR)?;
     let mut pattern: &[u8] = b"*";
     let mut kind = None;
@@ -94,10 +102,19 @@ fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
             return Err(CommandError::SYNTAX);
         }
     }
+    Ok(ScanQuery { cursor, pattern, count: usize::try_from(count).unwrap_or(usize::MAX), kind })
+}
+
+fn extent_of_scan(args: &mut Args<'_>) -> Option<(u64, usize)> {
+    scan_query(args).ok().map(|query| (query.cursor, query.count))
+}
+
+fn scan<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
+    let ScanQuery { cursor, pattern, count, kind } = scan_query(args)?;
     let is_kind = |found: ValueKind| kind.is_some_and(|kind: &[u8]| kind.eq_ignore_ascii_case(found.name().as_bytes()));
     let filter =
         ScanFilter { matches: &|key| matches(pattern, key), kind: if kind.is_some() { Some(&is_kind) } else { None } };
-    let (next, found) = view.scan(cursor, usize::try_from(count).unwrap_or(usize::MAX), &filter);
+    let (next, found) = view.scan(cursor, count, &filter);
     let found = found.into_iter().map(Reply::bulk).collect();
     Ok(Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(found)]))
 }

@@ -1,5 +1,6 @@
 //! One database: its shards and their metadata.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -14,6 +15,8 @@ pub(super) struct Database {
     /// A bit for each shard that may have memory: all others are empty, and need not be visited. Only the holder of a
     /// shard's lock changes its bit.
     used: Box<[AtomicU64]>,
+    /// Held to set a bit, and by a view of the used shards for its life, so that none is added meanwhile. Its holder waits for no lock.
+    growth: Mutex<()>,
     /// Its maker has the locks that it wants. A view of everything takes all of them first.
     is_open: AtomicBool,
 }
@@ -62,6 +65,7 @@ impl Database {
             store: Store::new(shards),
             shard_meta: (0..shards).map(|_| ShardMeta::default()).collect(),
             used: (0..shards.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+            growth: Mutex::new(()),
             is_open: AtomicBool::new(false),
         }
     }
@@ -83,8 +87,14 @@ impl Database {
         let (word, bit) = (&self.used[shard / WORD], 1 << (shard % WORD));
         // Most have one already, and a word that is only read stays in the caches of all threads.
         if word.load(Ordering::Relaxed) & bit == 0 {
+            let _growth = self.stop_growth();
             word.fetch_or(bit, Ordering::Relaxed);
         }
+    }
+
+    /// No shard that is empty gets an entry as long as this is held.
+    pub(super) fn stop_growth(&self) -> MutexGuard<'_, ()> {
+        self.growth.lock_ignoring_poison()
     }
 
     /// All that a shard held was taken from it.
@@ -94,14 +104,22 @@ impl Database {
 
     /// The shards that may hold something, ascending.
     pub(super) fn used(&self) -> impl Iterator<Item = usize> {
-        self.used.iter().enumerate().flat_map(|(at, word)| {
+        self.used_within(0..self.shard_meta.len())
+    }
+
+    /// Those of them within a range.
+    pub(super) fn used_within(&self, range: Range<usize>) -> impl Iterator<Item = usize> + Clone {
+        let Range { start, end } = range;
+        let words = self.used.iter().enumerate().skip(start / WORD);
+        let shards = words.flat_map(|(at, word)| {
             let mut left = word.load(Ordering::Relaxed);
             std::iter::from_fn(move || {
                 let shard = (left != 0).then(|| at * WORD + left.trailing_zeros() as usize);
                 left &= left.wrapping_sub(1);
                 shard
             })
-        })
+        });
+        shards.skip_while(move |shard| *shard < start).take_while(move |shard| *shard < end)
     }
 
     /// The metadata of these shards.

@@ -50,7 +50,7 @@ use database::{Database, ShardMeta};
 use encoding::SharedIntegers;
 use memory_sum::MemorySum;
 use settings::number;
-use store::{FEW_SHARDS, MANY_SHARDS};
+use store::{FEW_SHARDS, MANY_SHARDS, SCAN_BITS};
 use waiters::Waiters;
 pub use waiters::{Awaited, QueuePosition};
 use watch::Watchers;
@@ -87,6 +87,12 @@ pub enum Scope<'a> {
     Database,
     /// Every database.
     Everything,
+    /// The keys that the selected database has; the view can add none. It locks only the shards that may hold something.
+    KeysOfDatabase,
+    /// So many of them, about, from this cursor of SCAN on.
+    ScannedKeys { cursor: u64, count: usize },
+    /// The keys that all databases have.
+    KeysOfAll,
 }
 
 /// From how many shards an average of deadlines is estimated.
@@ -205,6 +211,11 @@ impl Keyspace {
     #[inline]
     fn shard_of(&self, hash: u64) -> usize {
         store::shard_of(hash, self.shift)
+    }
+
+    /// The shard in which a position of SCAN is.
+    fn shard_of_position(&self, position: u64) -> usize {
+        usize::try_from(position >> (SCAN_BITS - self.shard_bits())).unwrap_or(usize::MAX)
     }
 
     /// The number of shards of each database.

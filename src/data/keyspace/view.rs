@@ -43,6 +43,8 @@ pub struct View<'k> {
     everything: Option<MutexGuard<'k, ()>>,
     /// Held by a growing view, which locks further shards when it accesses them.
     growing: Option<MutexGuard<'k, ()>>,
+    /// Of a view of the keys that there are.
+    existing: Option<Box<ExistingKeys<'k>>>,
     hashed_key: HashedKey,
     db: u32,
     /// The instant at which the view was locked.
@@ -74,6 +76,16 @@ pub struct View<'k> {
     effects: Option<Box<Effects>>,
     /// A view holds locks, so it must not be sent to another thread or live across an `.await`.
     not_send: PhantomData<*const ()>,
+}
+
+/// What a view of the keys that there are holds beside the shards that may hold something.
+struct ExistingKeys<'k> {
+    /// No other shard of these databases gets an entry.
+    _growth: SmallVec<[MutexGuard<'k, ()>; 1]>,
+    /// No database is created, if the view is of all.
+    _creating: Option<MutexGuard<'k, ()>>,
+    /// The view has no shards from here on.
+    end: usize,
 }
 
 /// A shard that a view holds.
@@ -164,6 +176,7 @@ impl<'k> View<'k> {
             locked,
             everything,
             growing: None,
+            existing: None,
             hashed_key,
             db,
             begun: now,

@@ -124,6 +124,10 @@ impl View<'_> {
         for db in [one, other] {
             self.held_shard(db, 0);
         }
+        // Who goes through a database in which there is nothing yet holds no shard of it.
+        let mut homes = [one, other].map(|db| self.keyspace.home_of(db));
+        homes.sort_unstable();
+        let _growth = homes.map(|home| self.keyspace.home(home).stop_growth());
         for (db, with) in [(one, other), (other, one)] {
             self.touch_watched(db, Some(with));
         }
@@ -153,7 +157,11 @@ impl View<'_> {
     /// How a key of a database is there; an expired one stays.
     pub fn presence(&mut self, db: u32, key: &[u8]) -> Presence {
         let hash = hash_of(key);
-        let lock = self.held_shard(db, self.keyspace.shard_of(hash));
+        let index = self.keyspace.shard_of(hash);
+        if self.existing.is_some() && self.shard_position(db, index).is_err() {
+            return Presence::Missing;
+        }
+        let lock = self.held_shard(db, index);
         let shard = &self.locked[lock].shard;
         match shard.find(hash, key) {
             None => Presence::Missing,
@@ -165,11 +173,13 @@ impl View<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     use std::thread;
 
     use crate::base::clock::Clock;
-    use crate::data::keyspace::{Expiry, Keyspace, Presence, Scope, View, hash_of};
+    use crate::base::random;
+    use crate::data::keyspace::{Expiry, Keyspace, Presence, ScanFilter, Scope, View, hash_of};
 
     /// What the key `name` holds in the selected database.
     fn name(view: &mut View<'_>) -> Vec<u8> {
@@ -233,6 +243,103 @@ mod tests {
             let mut view = keyspace.lock(Scope::Everything, 0, &clock).unwrap();
             // It waited for the swap.
             assert_eq!((view.len(), view.presence(1, &key)), (0, Presence::Live));
+        }
+    }
+
+    /// What a view has done or seen.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// Two keys were added if they were not there; otherwise they were removed.
+        Toggle(u32, [u64; 2]),
+        Size(u32, usize),
+        Flush(u32),
+        FlushAll,
+        Swap,
+    }
+
+    /// Does one thing, and tells what it was and when, in the order of effects.
+    fn step(keyspace: &Keyspace, clock: &Clock, order: &AtomicU64, draw: u64) -> (u64, Event) {
+        let db = (draw & 1) as u32;
+        let lock = |scope: Scope<'_>| keyspace.lock(scope, db, clock).unwrap();
+        let number = || order.fetch_add(1, Ordering::Relaxed);
+        match draw >> 1 & 31 {
+            0..24 => {
+                let names = [draw >> 8 & 7, draw >> 8 & 7 | 8];
+                let keys = names.map(u64::to_le_bytes);
+                let mut view = lock(Scope::Hashes(&keys.map(|key| hash_of(&key))));
+                for key in &keys {
+                    if !view.remove(key) {
+                        view.set_string(key, b"v", Expiry::Never);
+                    }
+                }
+                (number(), Event::Toggle(db, names))
+            }
+            24..26 => {
+                let mut view = lock(Scope::KeysOfDatabase);
+                let size = view.len();
+                (number(), Event::Size(db, size))
+            }
+            26..28 => {
+                let filter = ScanFilter { matches: &|_| true, kind: None };
+                let mut view = lock(Scope::ScannedKeys { cursor: 0, count: 100 });
+                let (next, found) = view.scan(0, 100, &filter);
+                assert_eq!(next, 0);
+                (number(), Event::Size(db, found.len()))
+            }
+            28 => {
+                let mut view = lock(Scope::KeysOfDatabase);
+                view.flush();
+                (number(), Event::Flush(db))
+            }
+            29 => {
+                let mut view = lock(Scope::KeysOfAll);
+                view.flush_everything();
+                (number(), Event::FlushAll)
+            }
+            30 => {
+                let mut view = lock(Scope::Everything);
+                view.swap(0, 1, false);
+                (number(), Event::Swap)
+            }
+            _ => {
+                let mut view = lock(Scope::Database);
+                let size = view.len();
+                (number(), Event::Size(db, size))
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_goes_through_the_keys_that_there_are_comes_before_or_behind_each_change_as_the_numbers_say() {
+        const STEPS: usize = 15_000;
+        let clock = Clock::new();
+        for few in [true, false] {
+            let keyspace = if few { Keyspace::small(2, &clock) } else { Keyspace::new(2, &clock) };
+            let order = AtomicU64::new(0);
+            let play = |thread: u64| {
+                let draws =
+                    (0..STEPS as u64).map(move |at| random::mix((thread << 32 | at).wrapping_mul(random::STEP)));
+                draws.map(|draw| step(&keyspace, &clock, &order, draw)).collect::<Vec<_>>()
+            };
+            let mut events: Vec<(u64, Event)> = thread::scope(|scope| {
+                let threads = [1, 2, 3].map(|thread| scope.spawn(move || play(thread)));
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+            });
+            events.sort_unstable_by_key(|(number, _)| *number);
+            let mut model = [BTreeSet::new(), BTreeSet::new()];
+            for (number, event) in events {
+                match event {
+                    Event::Toggle(db, names) => names.into_iter().for_each(|name| {
+                        if !model[db as usize].remove(&name) {
+                            model[db as usize].insert(name);
+                        }
+                    }),
+                    Event::Size(db, size) => assert_eq!(size, model[db as usize].len(), "{number}: {event:?}"),
+                    Event::Flush(db) => model[db as usize].clear(),
+                    Event::FlushAll => model.iter_mut().for_each(BTreeSet::clear),
+                    Event::Swap => model.swap(0, 1),
+                }
+            }
         }
     }
 

@@ -1,15 +1,15 @@
 //! The shards that a view holds, and how it locks them.
 //!
-//! Locks are taken in ascending order, all before the first look-up, with two exceptions: a growing view (of a script, of
-//! MOVE or COPY, or one that serves blocked clients) locks further shards when it reaches for them, and a view of everything makes
-//! databases that did not exist before.
+//! Locks are taken in ascending order, all before the first look-up, with three exceptions: a growing view (of a script, of
+//! MOVE or COPY, or one that serves blocked clients) locks further shards when it reaches for them, a view of everything makes
+//! databases that did not exist before, and a view of the keys that there are goes back for shards that have come into use.
 
 use std::ops::Range;
 use std::sync::MutexGuard;
 
 use smallvec::SmallVec;
 
-use super::{HashedKey, LockedShard, View};
+use super::{ExistingKeys, HashedKey, LockedShard, View};
 use crate::base::clock::Clock;
 use crate::data::keyspace::{Busy, Database, Keyspace, Scope, ShardMeta, lock_unconditionally, opened, try_lock};
 
@@ -22,7 +22,7 @@ impl<'k> View<'k> {
         clock: &Clock,
     ) -> Result<Self, Busy> {
         let mut locked = SmallVec::new();
-        let mut everything = None;
+        let (mut everything, mut existing) = (None, None);
         match scope {
             Scope::Hashes(hashes) => lock_shards(keyspace, db, hashes, &mut locked)?,
             Scope::Database => {
@@ -33,8 +33,18 @@ impl<'k> View<'k> {
                 let _multi_shard = keyspace.multi_shard()?;
                 everything = Some(lock_everything(keyspace, &mut locked)?);
             }
+            Scope::KeysOfDatabase => {
+                existing = Some(lock_existing_of(keyspace, db, (0, usize::MAX), &mut locked)?);
+            }
+            Scope::ScannedKeys { cursor, count } => {
+                let part = (keyspace.shard_of_position(cursor), count.max(1));
+                existing = Some(lock_existing_of(keyspace, db, part, &mut locked)?);
+            }
+            Scope::KeysOfAll => existing = Some(lock_existing_of_all(keyspace, &mut locked)?),
         }
-        Ok(Self::new(keyspace, locked, everything, HashedKey::NONE, db, clock.read()))
+        let mut view = Self::new(keyspace, locked, everything, HashedKey::NONE, db, clock.read());
+        view.existing = existing.map(Box::new);
+        Ok(view)
     }
 
     #[inline]
@@ -120,15 +130,16 @@ impl<'k> View<'k> {
             return;
         }
         match scope {
+            // Each key is locked when it is reached for.
             Scope::Hashes(_) => {}
             // Most scripts that ask for it once do so again and again.
             Scope::Database if self.held_of(self.db).len() == self.keyspace.shards() => {}
-            Scope::Database => {
+            Scope::Database | Scope::KeysOfDatabase | Scope::ScannedKeys { .. } => {
                 for shard in 0..self.keyspace.shards() {
                     self.held_shard(self.db, shard);
                 }
             }
-            Scope::Everything => {
+            Scope::Everything | Scope::KeysOfAll => {
                 let keyspace = self.keyspace;
                 let creating = lock_unconditionally(|| try_lock(&keyspace.creating));
                 for (home, _) in keyspace.used_homes() {
@@ -305,6 +316,86 @@ fn lock_shards<'k>(
     let shards = shards_of(keyspace, hashes);
     let _multi_shard = if shards.len() > 1 { Some(keyspace.multi_shard()?) } else { None };
     lock_ascending(keyspace, db, shards, locked)
+}
+
+/// Locks the shards of the selected database that may hold something, from the first of these numbers on, until there are as
+/// many keys behind that shard as the other says.
+fn lock_existing_of<'k>(
+    keyspace: &'k Keyspace,
+    db: u32,
+    part: (usize, usize),
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
+) -> Result<ExistingKeys<'k>, Busy> {
+    let _multi_shard = keyspace.multi_shard()?;
+    loop {
+        let home = keyspace.home_of(db);
+        let existing = lock_existing(keyspace, &[(home, keyspace.open_home(home)?)], part, None, locked)?;
+        // SWAPDB may have come first.
+        if keyspace.home_of(db) == home {
+            return Ok(existing);
+        }
+        locked.clear();
+    }
+}
+
+/// Locks the shards of all databases that may hold something.
+fn lock_existing_of_all<'k>(
+    keyspace: &'k Keyspace,
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
+) -> Result<ExistingKeys<'k>, Busy> {
+    let _multi_shard = keyspace.multi_shard()?;
+    let creating = keyspace.creating()?;
+    let homes: SmallVec<[(u32, &Database); 4]> = keyspace.used_homes().collect();
+    lock_existing(keyspace, &homes, (0, usize::MAX), Some(creating), locked)
+}
+
+/// Locks the shards of some homes, ascending, that may hold something. The caller holds `multi_shard`, so whoever it waits for waits
+/// for no shard.
+fn lock_existing<'k>(
+    keyspace: &'k Keyspace,
+    homes: &[(u32, &'k Database)],
+    (first, count): (usize, usize),
+    creating: Option<MutexGuard<'k, ()>>,
+    locked: &mut SmallVec<[LockedShard<'k>; 1]>,
+) -> Result<ExistingKeys<'k>, Busy> {
+    loop {
+        let mut end = keyspace.shards();
+        for &(home, database) in homes {
+            let used = database.used_within(first..keyspace.shards());
+            locked.reserve(if count == usize::MAX { used.clone().count() } else { 1 });
+            let mut left = count;
+            for shard in used {
+                let at = match locked.last().map(|last| (last.home, last.index as usize)) {
+                    Some(last) if last >= (home, shard) => {
+                        locked.binary_search_by_key(&(home, shard as u32), |held| (held.home, held.index))
+                    }
+                    _ => Err(locked.len()),
+                };
+                let at = match at {
+                    Ok(at) => at,
+                    Err(at) => {
+                        locked.insert(at, LockedShard::at_home(keyspace, home, shard)?);
+                        at
+                    }
+                };
+                // Of the first, some keys may be in front of the cursor.
+                left -= if shard > first { left.min(locked[at].shard.len()) } else { 0 };
+                if left == 0 {
+                    end = shard + 1;
+                    break;
+                }
+            }
+        }
+        // From here on nothing is waited for that waits itself.
+        let growth = homes.iter().map(|(_, database)| database.stop_growth()).collect();
+        let are_held = |(home, database): &(u32, &Database)| {
+            let mut held = locked.iter().filter(|held| held.home == *home).map(|held| held.index as usize);
+            database.used_within(first..end).all(|shard| held.any(|held| held == shard))
+        };
+        if homes.iter().all(are_held) {
+            return Ok(ExistingKeys { _growth: growth, _creating: creating, end });
+        }
+    }
 }
 
 fn lock_everything<'k>(

@@ -61,6 +61,19 @@ impl Local {
         self.widen_for_waiters(view, session.db, &hashes, spec.has_flag(Flag::Write))
     }
 
+    /// Locks the keys that there are, for a command that adds none.
+    pub(super) fn lock_existing(&self, session: &Session, scope: Scope<'_>) -> Result<View<'_>, Busy> {
+        let Instance { keyspace, clock, .. } = &*self.instance;
+        let view = keyspace.lock(scope, session.db, clock)?;
+        // A client blocks while it holds the keys' locks. Its command may be served, and add keys.
+        if keyspace.waiters().is_empty() {
+            return Ok(view);
+        }
+        view.finish();
+        let all = if let Scope::KeysOfAll = scope { Scope::Everything } else { Scope::Database };
+        keyspace.lock(all, session.db, clock)
+    }
+
     /// Locks the whole database for a command with so many keys that hardly a shard would stay free: to look which ones are named takes
     /// as long as to read the keys. `None` if it has fewer, or if it matters which keys it locks.
     #[cold]

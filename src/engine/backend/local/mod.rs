@@ -204,7 +204,16 @@ impl Local {
                 error
             }
             Handler::Database(run) => {
-                let view = self.instance.keyspace.lock(Scope::Database, session.db, &self.instance.clock)?;
+                let view = self.lock_existing(session, Scope::KeysOfDatabase)?;
+                self.run_view(session, view, run, &mut args, out)
+            }
+            Handler::Scan(extent, run) => {
+                let (cursor, count) = extent(&mut args.clone()).unwrap_or((0, 1));
+                let view = self.lock_existing(session, Scope::ScannedKeys { cursor, count })?;
+                self.run_view(session, view, run, &mut args, out)
+            }
+            Handler::AllDatabases(run) => {
+                let view = self.lock_existing(session, Scope::KeysOfAll)?;
                 self.run_view(session, view, run, &mut args, out)
             }
             Handler::Everything(run) => {
@@ -336,11 +345,11 @@ impl Local {
             Handler::Blocking(run) => {
                 write(run(view, &mut args, None).map(ReplyOrBlock::without_blocking), session, out)
             }
-            Handler::Database(run) => {
+            Handler::Database(run) | Handler::Scan(_, run) => {
                 view.extend_scope(Scope::Database);
                 write(run(view, &mut args), session, out)
             }
-            Handler::Everything(run) => {
+            Handler::Everything(run) | Handler::AllDatabases(run) => {
                 // A view that grows locks the keys in the other database when it comes to them.
                 if spec.keys.is_empty() {
                     view.extend_scope(Scope::Everything);
