@@ -85,6 +85,9 @@ const LOADS: &[Load] = &[
     load("SET, 64 per trip", 3_000_000, 64, 20, &["SET", "key:__rand_int__", "{value}"]),
     load("SETNX one hot key, 16 per trip", 1_000_000, 16, 50, &["SETNX", "lock.foo", "1700000000"]),
     load("GETSET one hot key, 16 per trip", 1_000_000, 16, 50, &["GETSET", "lock.foo", "1700000000"]),
+    // The keys of the rows above.
+    load("SCAN of 100,000 keys, 16 per trip", 200_000, 16, 50, &["SCAN", "0"]),
+    load("DBSIZE of 100,000 keys, 16 per trip", 100_000, 16, 50, &["DBSIZE"]),
     test("LPUSH, 16 per trip", LPUSH),
     Load { requests: 100_000, ..taking("LRANGE of 100, 16 per trip", &["LRANGE", "mylist", "0", "99"], LPUSH) },
     taking("RPOP, 16 per trip", &["RPOP", "mylist"], LPUSH),
@@ -138,6 +141,12 @@ const BATCHES: &[Batch] = &[
         title: "MULTI, SET, GET, EXEC, 16 per trip",
         trips: 4000,
         requests: &[&["MULTI"], &["SET", "key", "value"], &["GET", "key"], &["EXEC"]],
+        subscribers: 0,
+    },
+    Batch {
+        title: "SET of three keys and FLUSHDB, 16 per trip",
+        trips: 2000,
+        requests: &[&["SET", "a", "1"], &["SET", "b", "2"], &["SET", "c", "3"], &["FLUSHDB"]],
         subscribers: 0,
     },
     Batch {

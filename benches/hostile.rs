@@ -128,6 +128,8 @@ const ATTACKS: &[Attack] = &[
     attack("SORT of 1,000, 2,000 in one pipeline", thousand_elements, || {
         vec![words(&["SORT", "list", "ALPHA", "LIMIT", "0", "1"]); 2_000]
     }),
+    attack("LRANGE of 100 elements of 1 MB", megabytes, || vec![words(&["LRANGE", "list", "0", "-1"])]),
+    attack("GET of 1 MB, 200 in one pipeline", megabyte, || vec![words(&["GET", "bits"]); 200]),
     attack("BITCOUNT of 1 MB, 3,000 in one pipeline", megabyte, || vec![words(&["BITCOUNT", "bits"]); 3_000]),
     attack("EVAL of a loop of 20,000, 1,000 in one pipeline", nothing, || {
         vec![words(&["EVAL", "for i = 1, 20000 do end return 1", "0"]); 1_000]
@@ -214,6 +216,11 @@ fn thousand_members() -> Vec<Words> {
 
 fn megabyte() -> Vec<Words> {
     vec![words(&["SETBIT", "bits", "8388607", "1"])]
+}
+
+fn megabytes() -> Vec<Words> {
+    let element = "e".repeat(1 << 20);
+    vec![words(&["RPUSH", "list", &element]); 100]
 }
 
 fn million_members() -> Vec<Words> {

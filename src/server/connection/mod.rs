@@ -47,6 +47,7 @@ const SPLICES_QUOTES: Since = Since::valkey(9, 0, 0);
 const READ: usize = 64 * 1024;
 /// The same behind a large request: the next one is likely to be as large, and these bytes of it are copied once more.
 const READ_BEFORE_LARGE: usize = 16 * 1024;
+
 thread_local! {
     /// Buffers that connections share while they are polled, empty in between; and the paused scripts of the thread.
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
