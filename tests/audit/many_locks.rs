@@ -199,8 +199,8 @@ fn findings_of_many_spaces_take_no_more_than_they_may_together_and_those_that_ar
         }
         let found = thief.ask("REDOUBLE AUDIT COUNT").integer();
         let info = info(&mut thief);
-        // What is judged provisionally is a copy that the figures leave out, and those of the last portion may come on top.
-        assert!(info["bytes-together"].integer() <= MOST, "{info:?}");
+        // Provisional findings come on top until the next entries are committed, which makes room for them.
+        assert!(info["bytes-together"].integer() <= MOST + MOST / 2, "{info:?}");
         assert!(found >= 16, "each lists some: {info:?}");
         assert_eq!(found + info["unlisted"].integer(), LOCKS, "{info:?}");
         listed += found;
