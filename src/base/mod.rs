@@ -20,6 +20,7 @@ pub mod markdown;
 pub mod process;
 pub mod profile;
 pub mod random;
+pub mod segment;
 pub mod sync;
 pub mod terminal;
 pub mod text;

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
+
+use crate::base::segment::SHARED;
 use crate::base::sync::MutexExt;
 use crate::clients::session::Client;
 use crate::protocol::write_integer;
@@ -29,8 +32,6 @@ const BESIDE_NAME: usize = 128;
 const STEP: usize = 256;
 /// A buffer for messages that has grown beyond this is given back.
 const MESSAGE_KEPT: usize = 64 << 10;
-/// A message of so many bytes is copied by each subscriber's connection, not by whoever publishes it.
-const SHARED: usize = 16 << 10;
 
 /// All subscriptions of one server.
 #[derive(Default)]
@@ -339,7 +340,7 @@ fn deliver(
             publisher.own_output.extend_from_slice(message);
         } else {
             let waiting = if shares {
-                client.send_shared(shared[usize::from(resp3)].get_or_insert_with(|| Arc::from(&*message)))
+                client.send_shared(shared[usize::from(resp3)].get_or_insert_with(|| Bytes::copy_from_slice(message)))
             } else {
                 client.send(message)
             };

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use super::stream::Stream;
 use super::turn::yield_to_others;
 use crate::base::background::free_beside;
+use crate::base::segment::Segment;
 
 /// Larger buffers, and more buffers than this, are freed instead of reused.
 const KEPT: usize = 128 * 1024;
@@ -24,10 +25,10 @@ const LARGE: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Outgoing {
     /// What is written next. If it is empty, there is nothing behind it.
-    front: Vec<u8>,
+    front: Segment,
     /// How much of it is written.
     written: usize,
-    behind: VecDeque<Vec<u8>>,
+    behind: VecDeque<Segment>,
     bytes_behind: usize,
 }
 
@@ -49,8 +50,9 @@ impl Outgoing {
             return;
         }
         if self.front.is_empty() {
-            self.front = spare.pop().unwrap_or_default();
-            self.front.extend_from_slice(bytes);
+            let mut front = spare.pop().unwrap_or_default();
+            front.extend_from_slice(bytes);
+            self.front = Segment::Own(front);
         } else {
             self.last_for(bytes.len(), spare).extend_from_slice(bytes);
         }
@@ -63,27 +65,45 @@ impl Outgoing {
             return;
         }
         if self.front.is_empty() {
-            self.front = std::mem::replace(bytes, spare.pop().unwrap_or_default());
+            self.front = Segment::Own(std::mem::replace(bytes, spare.pop().unwrap_or_default()));
         } else if bytes.len() >= SEGMENT {
-            self.bytes_behind += bytes.len();
-            self.behind.push_back(std::mem::take(bytes));
+            self.add_behind(Segment::Own(std::mem::take(bytes)));
         } else {
             self.last_for(bytes.len(), spare).append(bytes);
         }
     }
 
+    /// Adds bytes, without copying those that are shared.
+    pub(super) fn append_segment(&mut self, segment: Segment, spare: &mut Vec<Vec<u8>>) {
+        match segment {
+            Segment::Own(mut bytes) => self.append(&mut bytes, spare),
+            Segment::Shared(bytes) if bytes.is_empty() => {}
+            Segment::Shared(bytes) if self.front.is_empty() => self.front = Segment::Shared(bytes),
+            Segment::Shared(bytes) => self.add_behind(Segment::Shared(bytes)),
+        }
+    }
+
+    fn add_behind(&mut self, segment: Segment) {
+        self.bytes_behind += segment.len();
+        self.behind.push_back(segment);
+    }
+
     /// The buffer that so many bytes are to be added to.
     fn last_for(&mut self, length: usize, spare: &mut Vec<Vec<u8>>) -> &mut Vec<u8> {
         let last = self.behind.back().unwrap_or(&self.front);
-        if last.len() + length > SEGMENT {
-            self.behind.push_back(spare.pop().unwrap_or_default());
+        if matches!(last, Segment::Shared(_)) || last.len() + length > SEGMENT {
+            self.behind.push_back(Segment::Own(spare.pop().unwrap_or_default()));
         }
-        match self.behind.back_mut() {
+        let last = match self.behind.back_mut() {
             Some(last) => {
                 self.bytes_behind += length;
                 last
             }
             None => &mut self.front,
+        };
+        match last {
+            Segment::Own(bytes) => bytes,
+            Segment::Shared(_) => unreachable!("a buffer was added behind it"),
         }
     }
 
@@ -108,7 +128,7 @@ impl Outgoing {
                 self.release();
                 return Poll::Pending;
             }
-            let left = &self.front[self.written..];
+            let left = &self.front.as_slice()[self.written..];
             match stream.poll_write(cx, &left[..left.len().min(turn)])? {
                 Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(written) => {
@@ -131,25 +151,29 @@ impl Outgoing {
     #[inline]
     fn next(&mut self, spare: &mut Vec<Vec<u8>>) {
         self.written = 0;
-        let mut done = std::mem::take(&mut self.front);
+        let done = std::mem::take(&mut self.front);
         if let Some(next) = self.behind.pop_front() {
             self.bytes_behind -= next.len();
             self.front = next;
         }
-        if done.capacity() <= KEPT && spare.len() < SPARE {
-            done.clear();
-            spare.push(done);
-        } else {
-            free(done);
+        match done {
+            Segment::Own(mut done) if done.capacity() <= KEPT && spare.len() < SPARE => {
+                done.clear();
+                spare.push(done);
+            }
+            done => free(done),
         }
     }
 
     /// Releases memory once most of the first buffer is written.
     fn release(&mut self) {
         let left = self.front.len() - self.written;
-        if left < self.written && left <= QUICKLY_MOVED {
-            let kept = self.front[self.written..].to_vec();
-            free(std::mem::replace(&mut self.front, kept));
+        if let Segment::Own(front) = &self.front
+            && left < self.written
+            && left <= QUICKLY_MOVED
+        {
+            let kept = front[self.written..].to_vec();
+            free(std::mem::replace(&mut self.front, Segment::Own(kept)));
             self.written = 0;
         }
     }
@@ -163,7 +187,7 @@ impl Drop for Outgoing {
     }
 }
 
-fn free(buffer: Vec<u8>) {
+fn free(buffer: Segment) {
     if buffer.capacity() > LARGE {
         free_beside("redouble-output", buffer);
     }
@@ -173,6 +197,7 @@ fn free(buffer: Vec<u8>) {
 mod tests {
     use std::future::poll_fn;
 
+    use bytes::Bytes;
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt;
     use tokio::net::UnixStream;
@@ -184,6 +209,7 @@ mod tests {
     enum Step {
         Push(usize),
         Append(usize),
+        Share(usize),
         Flush,
         /// The other side reads up to so many bytes.
         Read(usize),
@@ -194,6 +220,7 @@ mod tests {
         prop_oneof![
             length().prop_map(Step::Push),
             length().prop_map(Step::Append),
+            length().prop_map(Step::Share),
             Just(Step::Flush),
             length().prop_map(Step::Read),
         ]
@@ -236,6 +263,10 @@ mod tests {
                     outgoing.append(&mut bytes, &mut spare);
                     assert!(bytes.is_empty());
                 }
+                Step::Share(length) => {
+                    let shared = Segment::Shared(Bytes::copy_from_slice(&next[..length]));
+                    outgoing.append_segment(shared, &mut spare);
+                }
                 Step::Flush => {
                     let before = outgoing.len();
                     let flushed = poll_fn(|cx| Poll::Ready(outgoing.poll_flush(&mut stream, cx, &mut spare))).await;
@@ -248,7 +279,7 @@ mod tests {
                 }
                 Step::Read(_) => {}
             }
-            if let Step::Push(length) | Step::Append(length) = step {
+            if let Step::Push(length) | Step::Append(length) | Step::Share(length) = step {
                 counts.added += length;
             }
             assert!(counts.read + outgoing.len() <= counts.added);

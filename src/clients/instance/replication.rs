@@ -9,14 +9,18 @@ mod links;
 mod rewind;
 mod sync;
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
+use bytes::Bytes;
+
 use super::Instance;
 use crate::base::clock::Millis;
 use crate::base::profile::Profile;
+use crate::base::segment::SHARED;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::LinkState;
 use crate::clients::session::{Client, Peer, ReplicaIntroduction};
@@ -241,35 +245,50 @@ impl Stream {
             pending: Pending::default(),
         };
         for bytes in first.iter().filter(|bytes| !bytes.is_empty()) {
-            replica.deliver(bytes, false, &self.links, || now);
+            replica.deliver(&Message::new(bytes), false, &self.links, || now);
         }
         self.replicas.push(replica);
     }
 }
 
-impl Replica {
-    /// Sends it something, or holds it back. Returns how many bytes wait to be sent.
-    fn deliver(&mut self, bytes: &[u8], is_change: bool, links: &Links, now: impl Fn() -> Millis) -> usize {
-        if links.are_untouched() {
-            return self.send(bytes);
-        }
-        match links.state(&self.name()) {
-            LinkState::Open => self.send(bytes),
-            // A link that is cut is about to be closed.
-            LinkState::Held | LinkState::Cut => self.waiting() + self.pending.push(bytes, is_change, None),
-            LinkState::Late(lag) => {
-                let due = now().saturating_add(lag);
-                self.waiting() + self.pending.push(bytes, is_change, Some(due))
-            }
-        }
+/// What several replicas are sent. If it is long, they share it.
+struct Message<'a> {
+    bytes: &'a [u8],
+    shared: OnceCell<Bytes>,
+}
+
+impl<'a> Message<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, shared: OnceCell::new() }
     }
 
-    /// As [`deliver`](Self::deliver), for something long that is no change.
-    fn deliver_owned(&mut self, bytes: Vec<u8>, links: &Links, now: Millis) {
+    fn of(shared: &'a Bytes) -> Self {
+        Self { bytes: shared, shared: OnceCell::from(shared.clone()) }
+    }
+
+    /// Returns how many bytes wait.
+    fn send_to(&self, client: &Client) -> usize {
+        if self.bytes.len() < SHARED {
+            return client.send(self.bytes);
+        }
+        client.send_shared(self.shared.get_or_init(|| Bytes::copy_from_slice(self.bytes)))
+    }
+}
+
+impl Replica {
+    /// Sends it something, or holds it back. Returns how many bytes wait to be sent.
+    fn deliver(&mut self, message: &Message<'_>, is_change: bool, links: &Links, now: impl Fn() -> Millis) -> usize {
         if links.are_untouched() {
-            self.client.send_owned(bytes);
-        } else {
-            self.deliver(&bytes, false, links, || now);
+            return self.send(message);
+        }
+        match links.state(&self.name()) {
+            LinkState::Open => self.send(message),
+            // A link that is cut is about to be closed.
+            LinkState::Held | LinkState::Cut => self.waiting() + self.pending.push(message.bytes, is_change, None),
+            LinkState::Late(lag) => {
+                let due = now().saturating_add(lag);
+                self.waiting() + self.pending.push(message.bytes, is_change, Some(due))
+            }
         }
     }
 
@@ -361,10 +380,11 @@ impl Instance {
         let mut slow = Vec::new();
         let Stream { replicas, links, watchers, syncs, .. } = stream;
         syncs.keep(bytes, is_change);
+        let message = Message::new(bytes);
         for replica in replicas {
             let waiting = match replica.syncing {
                 Some(number) => replica.waiting() + syncs.bytes_since(number),
-                None => replica.deliver(bytes, is_change, links, || self.clock.millis()),
+                None => replica.deliver(&message, is_change, links, || self.clock.millis()),
             };
             if waiting > notice {
                 slow.push((Arc::clone(&replica.client), waiting));

@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::outbox::Outbox;
 use crate::base::clock::{Alarm, Millis};
 use crate::base::process::{Endpoint, Process};
+use crate::base::segment::Segment;
 use crate::base::sync::MutexExt;
 use crate::clients::acl::User;
 use crate::clients::config::OutputLimit;
@@ -598,13 +601,8 @@ impl Client {
         self.send_by(bytes, Outbox::push)
     }
 
-    /// As [`send`](Self::send), for a long message that need not be copied.
-    pub fn send_owned(&self, bytes: Vec<u8>) -> usize {
-        self.send_by(bytes, Outbox::push_owned)
-    }
-
     /// As [`send`](Self::send), for a long message that others are sent, too.
-    pub fn send_shared(&self, message: &Arc<[u8]>) -> usize {
+    pub fn send_shared(&self, message: &Bytes) -> usize {
         self.send_by(message, Outbox::push_shared)
     }
 
@@ -638,6 +636,13 @@ impl Client {
     pub(crate) fn take_mail(&self, out: &mut Vec<u8>) {
         self.take_signal(Signal::Mail);
         self.outbox().take(out);
+    }
+
+    /// As [`take_mail`](Self::take_mail), but does not copy what other clients are sent, too: that is moved to `behind`, with
+    /// what is behind it.
+    pub(crate) fn take_mail_segments(&self, out: &mut Vec<u8>, behind: &mut Vec<Segment>) {
+        self.take_signal(Signal::Mail);
+        self.outbox().take_segments(out, behind);
     }
 
     /// How many bytes wait to be sent to the client.

@@ -31,6 +31,7 @@ use super::tls_stream::{NO_TLS_HERE, TLS_HANDSHAKE, is_tls_hello};
 use super::turn::{self, yield_to_others};
 use crate::base::clock::Alarm;
 use crate::base::profile::Since;
+use crate::base::segment::Segment;
 use crate::clients::session::{Session, Wait};
 use crate::clients::stats::add;
 use crate::engine::{Engine, Fibers};
@@ -55,6 +56,7 @@ thread_local! {
         spare_input: BytesMut::new(),
         output: Vec::new(),
         spare: Vec::new(),
+        segments: Vec::new(),
         batch: Vec::with_capacity(BATCH),
         fibers: Fibers::default(),
     });
@@ -68,6 +70,8 @@ struct Scratch {
     output: Vec<u8>,
     /// Reply buffers for reuse.
     spare: Vec<Vec<u8>>,
+    /// Messages that others are sent, too, on their way to a connection's output.
+    segments: Vec<Segment>,
     batch: Vec<FramedRequest>,
     fibers: Fibers,
 }
@@ -141,6 +145,7 @@ impl Connection {
     fn poll_serve(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<()>> {
         // The previous connection may have ended in an error or a panic, and left its replies behind.
         scratch.output.clear();
+        scratch.segments.clear();
         scratch.batch.clear();
         if self.is_running_script() && !self.resume_script(scratch) {
             // Until the script ends, this connection does nothing else, and other connections get their turn.

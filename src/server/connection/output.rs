@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use super::Connection;
+use crate::base::segment::Segment;
 use crate::clients::stats::add;
 
 /// Longer replies are written at once: while they wait they would leave the processor's cache.
@@ -17,10 +18,26 @@ impl Connection {
         if replies.is_empty() {
             return;
         }
-        add(&self.session.counters.output_bytes, replies.len() as u64);
-        add(&self.session.client.seen().sent, replies.len() as u64);
+        self.count_output(replies.len());
         self.output.append(replies, spare);
         self.publish_output();
+    }
+
+    /// Queues messages that others are sent, too, and those behind them.
+    pub(super) fn queue_segments(&mut self, segments: &mut Vec<Segment>, spare: &mut Vec<Vec<u8>>) {
+        if segments.is_empty() {
+            return;
+        }
+        for segment in segments.drain(..) {
+            self.count_output(segment.len());
+            self.output.append_segment(segment, spare);
+        }
+        self.publish_output();
+    }
+
+    fn count_output(&self, bytes: usize) {
+        add(&self.session.counters.output_bytes, bytes as u64);
+        add(&self.session.client.seen().sent, bytes as u64);
     }
 
     /// Publishes how much output is unwritten.

@@ -17,8 +17,9 @@ impl Connection {
                 self.session.client.take_mail(&mut self.mail);
                 self.publish_output();
             } else {
-                self.session.client.take_mail(&mut scratch.output);
+                self.session.client.take_mail_segments(&mut scratch.output, &mut scratch.segments);
                 self.queue_output(&mut scratch.output, &mut scratch.spare);
+                self.queue_segments(&mut scratch.segments, &mut scratch.spare);
             }
             self.answer_signals(scratch);
         }

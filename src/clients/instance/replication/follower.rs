@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::rewind::{Past, Rewound};
-use super::{Replica, SyncRequest};
+use super::{Message, Replica, SyncRequest};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
@@ -328,7 +328,7 @@ impl Instance {
         let mut stream = self.stream();
         if let Some(replica) = stream.replicas.iter_mut().find(|other| other.client.id() == replica.id()) {
             let (bytes, _) = replica.pending.take(Some(changes));
-            replica.send(&bytes);
+            replica.send(&Message::new(&bytes));
         }
     }
 
@@ -358,10 +358,10 @@ impl Instance {
 
 impl Replica {
     /// Sends it something at once. Returns how many bytes wait.
-    pub(super) fn send(&self, bytes: &[u8]) -> usize {
+    pub(super) fn send(&self, message: &Message<'_>) -> usize {
         match &self.inbox {
-            Some(inbox) => inbox.push(bytes),
-            None => self.client.send(bytes),
+            Some(inbox) => inbox.push(message.bytes),
+            None => message.send_to(&self.client),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::{Replica, Stream, name_of};
+use super::{Message, Replica, Stream, name_of};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{LinkInfo, LinkOrder, LinkState};
@@ -162,7 +162,7 @@ impl Instance {
                 match state {
                     LinkState::Open => {
                         let bytes = replica.pending.take(None).0;
-                        replica.send(&bytes);
+                        replica.send(&Message::new(&bytes));
                     }
                     // What was held goes, too, as late as if it came now.
                     LinkState::Late(lag) => replica.pending.set_due(now.saturating_add(lag)),
@@ -180,7 +180,7 @@ impl Instance {
             if links.state(&replica.name()) == LinkState::Held {
                 is_held = true;
                 let (bytes, changes) = replica.pending.take(Some(most));
-                replica.send(&bytes);
+                replica.send(&Message::new(&bytes));
                 sent = sent.max(changes);
             }
         }
@@ -240,7 +240,7 @@ impl Instance {
         for replica in &mut stream.replicas {
             let bytes = replica.pending.take_due(now);
             if !bytes.is_empty() {
-                replica.send(&bytes);
+                replica.send(&Message::new(&bytes));
             }
         }
     }

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::links::Pending;
-use super::{Replica, Stream, SyncRequest};
+use super::{Message, Replica, Stream, SyncRequest};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
@@ -77,12 +79,6 @@ impl Syncs {
 }
 
 impl Stream {
-    /// How many wait for a snapshot.
-    fn waiting_for(&self, number: u64) -> usize {
-        let only = self.syncs.find(number).map_or(0, |sync| sync.snapshot_only.len());
-        only + self.replicas.iter().filter(|replica| replica.syncing == Some(number)).count()
-    }
-
     /// Sends an empty line to those that wait for a snapshot, so that they do not give up.
     pub(super) fn tell_waiting(&mut self, now: Millis) {
         let Self { syncs, replicas, links, .. } = self;
@@ -92,7 +88,7 @@ impl Stream {
                 client.send(b"\n");
             }
             for replica in replicas.iter_mut().filter(|replica| replica.syncing == Some(sync.number)) {
-                replica.deliver(b"\n", false, links, || now);
+                replica.deliver(&Message::new(b"\n"), false, links, || now);
             }
         }
     }
@@ -106,26 +102,27 @@ impl Stream {
         syncs.running.retain(is_wanted);
     }
 
-    /// Sends a snapshot to those that wait for it, and what has changed since. `messages` are as many as there are of these.
-    fn end_sync(&mut self, number: u64, mut messages: Vec<Vec<u8>>, now: Millis) {
+    /// Sends a snapshot to those that wait for it, and what has changed since.
+    fn end_sync(&mut self, number: u64, snapshot: &Bytes, now: Millis) {
         let Some(Sync { since, snapshot_only, .. }) = self.syncs.take(number) else { return };
-        let mut next = |client: &Client| {
-            let message = messages.pop().unwrap_or_default();
-            // It is counted as output only once the replica has acknowledged it.
-            client.seen().snapshot.store(message.len(), Ordering::Relaxed);
-            message
-        };
+        let head = format!("${}\r\n", snapshot.len());
+        let parts = [Message::new(head.as_bytes()), Message::of(snapshot)];
+        // It is counted as output only once the replica has acknowledged it.
+        let count = |client: &Client| client.seen().snapshot.store(head.len() + snapshot.len(), Ordering::Relaxed);
         for client in snapshot_only {
-            client.send_owned(next(&client));
+            count(&client);
+            parts.iter().for_each(|part| _ = part.send_to(&client));
         }
+        let since: Vec<_> = since.parts().map(|(bytes, is_change)| (Message::new(bytes), is_change)).collect();
         let Self { replicas, links, .. } = self;
         for replica in replicas.iter_mut().filter(|replica| replica.syncing == Some(number)) {
             replica.syncing = None;
             replica.acknowledged_at = now;
-            let message = next(&replica.client);
-            replica.deliver_owned(message, links, now);
-            for (bytes, is_change) in since.parts() {
-                replica.deliver(bytes, is_change, links, || now);
+            count(&replica.client);
+            for (part, is_change) in
+                parts.iter().map(|part| (part, false)).chain(since.iter().map(|(part, is)| (part, *is)))
+            {
+                replica.deliver(part, is_change, links, || now);
             }
         }
     }
@@ -226,20 +223,7 @@ impl Instance {
     }
 }
 
-/// Sends a snapshot to all that wait for it. It is copied for each of them while nobody waits for the stream.
+/// Sends a snapshot to all that wait for it.
 fn send_snapshot(stream: &Mutex<Stream>, number: u64, snapshot: Vec<u8>, now: Millis) {
-    let message = [format!("${}\r\n", snapshot.len()).as_bytes(), &snapshot].concat();
-    drop(snapshot);
-    let mut messages = vec![message];
-    loop {
-        let mut stream = stream.lock_ignoring_poison();
-        let wanted = stream.waiting_for(number);
-        if messages.len() >= wanted {
-            stream.end_sync(number, messages, now);
-            return;
-        }
-        drop(stream);
-        let more: Vec<_> = (messages.len()..wanted).map(|_| messages[0].clone()).collect();
-        messages.extend(more);
-    }
+    stream.lock_ignoring_poison().end_sync(number, &Bytes::from(snapshot), now);
 }
