@@ -59,19 +59,21 @@ impl Options {
 }
 
 fn lcs<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    let (first, second) = (args.key()?, args.key()?);
+    let keys = [args.key()?, args.key()?];
     let not_strings = |_| CommandError::fixed("ERR The specified keys must contain string values");
     let most = view.settings().max_string.load(Ordering::Relaxed);
-    let first = view.string(first).map(|text| text.map(<[u8]>::to_vec));
-    let second = view.string(second).map_err(not_strings)?.unwrap_or_default();
-    let first = first.map_err(not_strings)?.unwrap_or_default();
+    // Both are looked up, whatever the first one is.
+    let [first, second] = keys.map(|key| view.string(key).map(|text| text.is_some().then_some(key)));
+    let found = [first.map_err(not_strings)?, second.map_err(not_strings)?];
+    let [first, second] = found.map(|key| key.and_then(|key| view.peek_found_string(key)).unwrap_or_default());
     let options = Options::parse(args)?;
-    let table = LengthTable::new(&first, second, most)?;
+    LengthTable::check_size([first.len(), second.len()], most)?;
+    let table = LengthTable::new(first, second)?;
     let length = table.at(first.len(), second.len());
     if options.length {
         return Ok(Reply::Integer(i64::from(length)));
     }
-    let (common, matches) = table.trace(&first, second);
+    let (common, matches) = table.trace(first, second);
     if !options.matches {
         return Ok(Reply::bulk(common));
     }
@@ -114,19 +116,24 @@ struct LengthTable {
 }
 
 impl LengthTable {
-    /// An error if the table would need more memory than the longest string may have.
-    fn new(first: &[u8], second: &[u8], most: i64) -> Result<Self, CommandError> {
-        if first.len().max(second.len()) >= u32::MAX as usize - 1 {
+    /// An error if the table for strings of these lengths would need more memory than the longest string may have.
+    fn check_size(lengths: [usize; 2], most: i64) -> Result<(), CommandError> {
+        if lengths.iter().any(|length| *length >= u32::MAX as usize - 1) {
             return Err(CommandError::fixed("ERR String too long for LCS"));
         }
-        let width = second.len() + 1;
-        let cells = (first.len() as u128 + 1) * width as u128;
+        let cells: u128 = lengths.iter().map(|length| *length as u128 + 1).product();
         if cells * size_of::<u32>() as u128 > most.max(0) as u128 {
             return Err(CommandError::fixed(
                 "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
             ));
         }
-        let cells = cells as usize;
+        Ok(())
+    }
+
+    /// The strings are not too long for it.
+    fn new(first: &[u8], second: &[u8]) -> Result<Self, CommandError> {
+        let width = second.len() + 1;
+        let cells = (first.len() + 1) * width;
         let mut lengths = Vec::new();
         lengths
             .try_reserve_exact(cells)
@@ -179,7 +186,7 @@ mod tests {
     #[test]
     fn the_longest_common_subsequence_is_found_with_its_stretches() {
         let (first, second) = (b"ohmytext", b"mynewtext");
-        let table = LengthTable::new(first, second, 1 << 20).unwrap();
+        let table = LengthTable::new(first, second).unwrap();
         let (common, matches) = table.trace(first, second);
         assert_eq!(common, b"mytext");
         let ends: Vec<_> = matches.iter().map(|found| (found.first, found.second)).collect();
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_big_is_refused() {
-        assert!(LengthTable::new(&[0; 1000], &[0; 1000], 4_000_000).is_err());
-        assert!(LengthTable::new(&[0; 999], &[0; 999], 4_000_000).is_ok());
+        assert!(LengthTable::check_size([1000, 1000], 4_000_000).is_err());
+        assert!(LengthTable::check_size([999, 999], 4_000_000).is_ok());
     }
 }

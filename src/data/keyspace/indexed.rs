@@ -1,15 +1,16 @@
 //! An indexed sequence of items with unique keys: the members of a set, the fields of a hash.
 
 mod numbers;
+mod places;
 
 use std::hash::{BuildHasher, Hasher};
 use std::hint::black_box;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use super::store::fetch;
 use numbers::Numbers;
+use places::Places;
 
 /// Arbitrary and fixed: every process computes the same hashes.
 const SEED: u64 = 0x6d65_6d62_6572_7321;
@@ -30,7 +31,7 @@ pub trait Keyed {
 pub struct Indexed<T> {
     order: Vec<T>,
     /// The index of each item; empty while there are few.
-    places: HashTable<u32>,
+    places: Places,
     removal: Removal,
 }
 
@@ -60,7 +61,7 @@ impl<T: Keyed + Clone> Clone for Indexed<T> {
 impl<T: Keyed> Indexed<T> {
     pub fn new(ordered: bool) -> Self {
         let removal = if ordered { Removal::Shift(0) } else { Removal::Swap(0) };
-        Self { order: Vec::new(), places: HashTable::new(), removal }
+        Self { order: Vec::new(), places: Places::new(), removal }
     }
 
     pub fn is_ordered(&self) -> bool {
@@ -187,8 +188,7 @@ impl<T: Keyed> Indexed<T> {
 
     fn enter(&mut self, place: usize) {
         let order = &self.order;
-        let rehash = |place: &u32| hash_of(order[*place as usize].key());
-        self.places.insert_unique(hash_of(order[place].key()), place as u32, rehash);
+        self.places.insert(hash_of(order[place].key()), place as u32, |at| hash_of(order[*at as usize].key()));
     }
 
     /// An item to change, but for its key and its memory.
@@ -215,7 +215,7 @@ impl<T: Keyed> Indexed<T> {
         if !self.places.is_empty() {
             self.places.iter_mut().filter(|at| **at as usize >= place).for_each(|at| *at += 1);
             let order = &self.order;
-            self.places.insert_unique(item_hash, place as u32, |at| hash_of(order[*at as usize].key()));
+            self.places.insert(item_hash, place as u32, |at| hash_of(order[*at as usize].key()));
         } else if self.order.len() > FEW {
             (0..self.order.len()).for_each(|place| self.enter(place));
         }
@@ -239,9 +239,7 @@ impl<T: Keyed> Indexed<T> {
 
     /// Replaces an item by a hole that no look-up finds.
     pub fn vacate(&mut self, place: usize, hole: T) -> T {
-        if let Ok(found) = self.places.find_entry(hash_of(self.order[place].key()), |&at| at as usize == place) {
-            found.remove();
-        }
+        self.take_out(place);
         self.exchange(place, hole)
     }
 
@@ -263,14 +261,19 @@ impl<T: Keyed> Indexed<T> {
     fn shrink(&mut self) {
         let order = &mut self.order;
         order.shrink_to(order.len() * 2);
-        self.places.shrink_to(order.len() * 2, |place| hash_of(order[*place as usize].key()));
+        self.places.shrink(order.len(), |place| hash_of(order[*place as usize].key()));
+    }
+
+    /// Takes the index of an item out of the table.
+    fn take_out(&mut self, place: usize) {
+        let order = &self.order;
+        let is_it = |at: &u32| *at as usize == place;
+        self.places.remove(hash_of(order[place].key()), is_it, |at| hash_of(order[*at as usize].key()));
     }
 
     fn leave(&mut self, place: usize) {
+        self.take_out(place);
         let order = &self.order;
-        if let Ok(found) = self.places.find_entry(hash_of(order[place].key()), |&at| at as usize == place) {
-            found.remove();
-        }
         if self.is_ordered() {
             self.places.iter_mut().filter(|behind| **behind as usize > place).for_each(|behind| *behind -= 1);
             return;
@@ -289,11 +292,7 @@ impl<T: Keyed> Indexed<T> {
             Removal::SwapNumbered(numbered) => size_of_val(&**numbered) + numbered.1.size(),
             Removal::Shift(_) | Removal::Swap(_) => 0,
         };
-        // The table has one tag byte per slot.
-        numbers
-            + self.outside()
-            + self.order.capacity() * size_of::<T>()
-            + self.places.capacity() * (size_of::<u32>() + 1)
+        numbers + self.outside() + self.order.capacity() * size_of::<T>() + self.places.size()
     }
 }
 
@@ -328,7 +327,7 @@ mod tests {
     #[test]
     fn the_numbers_of_a_scan_take_no_room_in_what_is_not_scanned() {
         let flag = size_of::<usize>();
-        let parts = size_of::<Vec<u32>>() + size_of::<HashTable<u32>>() + size_of::<usize>();
+        let parts = size_of::<Vec<u32>>() + size_of::<hashbrown::HashTable<u32>>() + size_of::<usize>();
         assert_eq!(size_of::<Indexed<Vec<u8>>>(), parts + flag);
         let mut items = Indexed::new(false);
         (0..100).for_each(|number| items.push(named("item", number)));
@@ -337,6 +336,41 @@ mod tests {
         assert_eq!(items.size(), size, "nothing is left for later");
         items.prepare_walk(10);
         assert!(items.size() > size && items.size() < size + 100);
+    }
+
+    #[test]
+    fn a_sequence_of_many_items_finds_each_while_its_table_is_divided_and_made_one_again() {
+        const MANY: u32 = 100_000;
+        let mut items = Indexed::new(false);
+        (0..MANY).for_each(|number| items.push(named("item", number)));
+        let found = |items: &Indexed<Vec<u8>>, numbers: std::ops::Range<u32>| {
+            let found = |number: &u32| {
+                let place = items.find(&named("item", *number));
+                place.is_some_and(|place| items.get(place) == Some(&named("item", *number)))
+            };
+            numbers.filter(found).count() as u32
+        };
+        assert!(matches!(items.places, Places::Many(_)));
+        assert_eq!((found(&items, 0..MANY), found(&items, MANY..2 * MANY)), (MANY, 0));
+        let (whole, mut copy) = (items.size(), items.clone());
+        let mut reserved = Indexed::new(false);
+        reserved.reserve(MANY as usize);
+        (0..MANY).for_each(|number| reserved.push(named("item", number)));
+        assert_eq!(found(&reserved, 0..MANY), MANY);
+        assert!(reserved.size() <= whole);
+        for left in [MANY / 2, 20_000, 10_000, 1_000, 10] {
+            while copy.len() > left as usize {
+                let last = copy.len() as u32 - 1;
+                let place = copy.find(&named("item", last)).expect("it is there");
+                copy.remove(place);
+            }
+            assert_eq!(found(&copy, 0..MANY), left);
+            assert_eq!(matches!(copy.places, Places::Many(_)), left >= 20_000);
+            assert!(copy.size() < 80 * (left as usize + 60) * 2);
+        }
+        assert_eq!((found(&items, 0..MANY), items.size()), (MANY, whole));
+        (MANY..2 * MANY).for_each(|number| items.push(named("item", number)));
+        assert_eq!(found(&items, 0..2 * MANY), 2 * MANY);
     }
 
     proptest! {

@@ -130,6 +130,11 @@ impl RankTree {
         row
     }
 
+    /// Sets the index of the member of this rank, which must exist.
+    pub fn relocate(&mut self, rank: usize, place: u32) {
+        relocate(&mut self.root, rank, place);
+    }
+
     /// `count` rows from a rank on, forwards or backwards; they must exist.
     pub fn rows(&self, rank: usize, count: usize, backwards: bool) -> Rows<'_> {
         Rows { tree: self, leaf: &[], at: 0, rank, left: count, backwards }
@@ -290,6 +295,18 @@ fn add<T>(items: &mut Vec<T>, at: usize, item: T, edge: Edge) -> Option<Vec<T>> 
     Some(right)
 }
 
+fn relocate(node: &mut Node, rank: usize, place: u32) {
+    match node {
+        Node::Leaf(rows) => rows[rank].place = place,
+        Node::Inner(branches) => {
+            let (at, within) = locate(branches, rank);
+            let branch = &mut branches[at];
+            relocate(&mut branch.node, within, place);
+            branch.first = branch.node.first();
+        }
+    }
+}
+
 fn remove(node: &mut Node, rank: usize, loss: &mut Growth) -> Row {
     match node {
         Node::Leaf(rows) => rows.remove(rank),
@@ -400,7 +417,11 @@ mod tests {
             for (place, (number, chance)) in (0..).zip(steps) {
                 // Insertions prevail first, removals later.
                 let fewer = if place > 3000 { 100 - removals / 2 } else { removals / 2 };
-                if chance < fewer && !model.is_empty() {
+                if chance == 99 && !model.is_empty() {
+                    let rank = number as usize % model.len();
+                    tree.relocate(rank, place);
+                    model[rank].place = place;
+                } else if chance < fewer && !model.is_empty() {
                     let rank = number as usize % model.len();
                     prop_assert_eq!(tree.remove(rank), model.remove(rank));
                 } else {

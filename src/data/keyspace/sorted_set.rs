@@ -605,6 +605,44 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Removed members leave holes, which others fill or which are closed.
+        #[test]
+        fn a_set_that_grows_and_shrinks_keeps_its_members_and_little_more_memory(
+            phases in prop::collection::vec((any::<bool>(), 1..2000u32, any::<u32>()), 1..8),
+        ) {
+            let mut set = SortedSet::new(false);
+            let mut model: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+            for (grows, count, seed) in phases {
+                for step in 0..count {
+                    let number = step.wrapping_add(seed).wrapping_mul(2_654_435_761) % 4001;
+                    let member = format!("member-{number}").into_bytes();
+                    if grows {
+                        let score = i64::from(number % 50);
+                        set.put(&member, score as f64, &LIMITS);
+                        model.insert(member, score);
+                    } else if set.len() > 1 && (seed % 2 == 0 || !model.contains_key(&member)) {
+                        let (taken, _) = set.take(number as usize % set.len()).unwrap();
+                        prop_assert!(model.remove(&taken).is_some());
+                    } else if set.len() > 1 {
+                        prop_assert_eq!(set.remove(&member).map(key), model.remove(&member));
+                    }
+                }
+                prop_assert_eq!(set.len(), model.len());
+                let listed: BTreeMap<Vec<u8>, i64> =
+                    set.iter().map(|scored| (scored.member().to_vec(), key(scored.score()))).collect();
+                prop_assert_eq!(&listed, &model);
+                for (member, score) in &model {
+                    let rank = set.find(member).map(|place| set.rank_at(place)).unwrap();
+                    prop_assert_eq!(set.get(rank).map(|found| (found.member(), key(found.score()))), Some((&**member, *score)));
+                }
+                prop_assert!(set.size() < 40_000 + 600 * set.len(), "{} bytes for {} members", set.size(), set.len());
+            }
+        }
+    }
+
+    proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         /// A small set answers as a large one does.

@@ -49,6 +49,11 @@ impl View<'_> {
         keys.map(|key| Some(view.peek_found(key)?.text()?.bytes)).collect()
     }
 
+    /// The string under a key that was just found to be one.
+    pub fn peek_found_string(&self, key: &[u8]) -> Option<&[u8]> {
+        Some(self.peek_found(key)?.text()?.bytes)
+    }
+
     /// Like [`string`](Self::string), with the encoding.
     #[inline]
     pub fn text(&mut self, key: &[u8]) -> Result<Option<TextRef<'_>>, CommandError> {

@@ -77,14 +77,27 @@ struct Tree {
     /// Unordered, with holes where members were removed. Moving other members there would cost more than the rest of
     /// the removal, because their rows would have to be found.
     members: Indexed<Item>,
-    holes: Vec<u32>,
+    holes: Holes,
     order: RankTree,
     /// How many of the next members at an end are loaded already.
     loaded: u8,
 }
 
-/// Up to this many holes are never compacted.
+/// The indexes without a member.
+#[derive(Clone, Default)]
+struct Holes {
+    count: usize,
+    /// Their indexes, and those of holes that were cut off at the end.
+    places: Vec<u32>,
+}
+
+/// Up to this many holes are left.
 const FEW_HOLES: usize = 64;
+/// How many holes there may be for each member. To move a member costs as much as to remove one: with more holes, most sets
+/// that are emptied are empty before many were moved.
+const HOLES: usize = 3;
+/// How many holes go at most when a member is removed. Each removal adds a hole and lets `HOLES` fewer be.
+const CLOSED: usize = 2 * (HOLES + 1);
 
 /// How many members at an end are loaded at once, when one of them is taken.
 const AHEAD: u8 = 8;
@@ -366,7 +379,8 @@ impl ExactSizeIterator for Members<'_> {}
 
 impl Tree {
     fn of(sorted: Vec<Item>) -> Self {
-        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new(), loaded: 0 };
+        let mut many =
+            Self { members: Indexed::new(false), holes: Holes::default(), order: RankTree::new(), loaded: 0 };
         for scored in sorted {
             let row = Row { score: scored.score, place: many.members.len() as u32 };
             many.members.push(scored);
@@ -395,18 +409,18 @@ impl Tree {
     }
 
     fn len(&self) -> usize {
-        self.members.len() - self.holes.len()
+        self.members.len() - self.holes.count
     }
 
     fn size(&self) -> usize {
-        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.capacity() * size_of::<u32>()
+        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.places.capacity() * size_of::<u32>()
     }
 
     fn insert(&mut self, scored: Item) {
-        let place = match self.holes.pop() {
+        let place = match self.holes.take(self.members.len()) {
             Some(hole) => {
-                self.members.occupy(hole as usize, scored);
-                hole as usize
+                self.members.occupy(hole, scored);
+                hole
             }
             None => {
                 self.members.push(scored);
@@ -449,30 +463,63 @@ impl Tree {
     /// Removes the member at an index, whose row is removed already.
     fn leave(&mut self, place: usize) -> Item {
         let scored = self.members.vacate(place, Item::hole());
-        self.holes.push(place as u32);
-        if self.holes.len() > self.len() + FEW_HOLES {
-            self.close_holes();
+        self.holes.add(place);
+        for _ in 0..CLOSED {
+            if self.holes.count <= HOLES * self.len() + FEW_HOLES {
+                break;
+            }
+            self.close_hole();
         }
         scored
     }
 
-    /// Moves the last members into the holes.
-    #[cold]
-    fn close_holes(&mut self) {
-        let mut moved = vec![0; self.members.len()];
-        let mut before: Vec<usize> = (0..self.members.len()).collect();
-        // From the last hole on, so that the last item is always a member, or the hole itself.
-        self.holes.sort_unstable();
-        while let Some(hole) = self.holes.pop() {
-            self.members.remove(hole as usize);
-            before.swap_remove(hole as usize);
+    /// Shortens the table by its last item: a hole is cut off, a member moves into another hole.
+    fn close_hole(&mut self) {
+        let last = self.members.len() - 1;
+        if self.at(last).is_hole() {
+            self.members.remove(last);
+            self.holes.cut_off(last);
+        } else if let Some(hole) = self.holes.take(last) {
+            let rank = self.rank(last);
+            self.order.relocate(rank, hole as u32);
+            self.members.remove(hole);
         }
-        self.holes.shrink_to_fit();
-        (0..).zip(&before).for_each(|(place, before)| moved[*before] = place);
-        let mut order = RankTree::new();
-        for row in self.order.rows(0, self.members.len(), false) {
-            order.insert(Row { place: moved[row.place as usize], ..row }, |_| true);
+    }
+}
+
+impl Holes {
+    fn add(&mut self, place: usize) {
+        self.places.push(place as u32);
+        self.count += 1;
+    }
+
+    /// One of them, which is none any more. There are so many indexes: what was cut off is not among them, as indexes are added
+    /// only once there are no holes.
+    fn take(&mut self, indexes: usize) -> Option<usize> {
+        let place = loop {
+            let place = self.places.pop()? as usize;
+            if place < indexes {
+                break place;
+            }
+        };
+        self.lose();
+        Some(place)
+    }
+
+    /// The last index was a hole, and is gone.
+    fn cut_off(&mut self, indexes: usize) {
+        self.lose();
+        if self.places.len() > 4 * self.count + FEW_HOLES {
+            self.places.retain(|place| (*place as usize) < indexes);
+            self.places.shrink_to(2 * self.places.len());
         }
-        self.order = order;
+    }
+
+    fn lose(&mut self) {
+        self.count -= 1;
+        if self.count == 0 {
+            self.places.clear();
+            self.places.shrink_to(FEW_HOLES);
+        }
     }
 }
