@@ -17,6 +17,12 @@ STATIC = $(shell case "$(HOST)" in \
   (*-linux-gnu) if [ -e "$$(cc -print-file-name=libc.a)" ]; then echo '-C target-feature=+crt-static'; \
     else echo 'libc.a is not installed, so the binary will need the C library of this machine.' >&2; fi;; esac)
 
+# Packed relocations (RELR) take 250 KiB less of the memory that an empty server has. A static program understands them from
+# glibc 2.36 on.
+PACKED = $(shell case "$(STATIC)" in \
+  (*crt-static*) if printf 'glibc 2.36\n%s\n' "$$(getconf GNU_LIBC_VERSION)" | sort -VC; then \
+    echo '-C link-arg=-Wl,-z,pack-relative-relocs'; fi;; esac)
+
 # The functions of an empty server stand together, so that it maps few pages of its file (docs/decisions/0033-link-order.md).
 # LINK_ORDER= leaves that out, for a linker without linker scripts, as mold.
 LINK_ORDER = $(shell case "$(HOST)" in \
@@ -33,7 +39,7 @@ run: build ## Build the server and run it on PORT (6379)
 	target/release/redouble --port $(PORT)
 
 build: ## Build the optimised binary, target/release/redouble
-	$(CARGO) rustc --release --locked --bin redouble -- $(STATIC) $(LINK_ORDER)
+	$(CARGO) rustc --release --locked --bin redouble -- $(STATIC) $(PACKED) $(LINK_ORDER)
 
 link-order: qemu ## Find anew which functions an empty server runs, and write packages/link_order.ld
 	CARGO_PROFILE_RELEASE_STRIP=none $(MAKE) build

@@ -39,8 +39,8 @@ struct Attack {
     title: &'static str,
     /// What is there before it, as requests that count for nothing.
     before: fn() -> Vec<Words>,
-    /// Further clients that are connected, each of which has sent this.
-    crowd: Option<&'static [&'static str]>,
+    /// So many further clients are connected. Each has sent this, and reads nothing.
+    crowd: Option<(usize, &'static [&'static str])>,
     /// What is sent in one go.
     requests: fn() -> Vec<Words>,
 }
@@ -75,6 +75,10 @@ const ATTACKS: &[Attack] = &[
     }),
     attack("ZUNIONSTORE of 1,000,000", million_members, || vec![words(&["ZUNIONSTORE", "other", "1", "set"])]),
     attack("SMEMBERS of 1,000,000", million_members, || vec![words(&["SMEMBERS", "set"])]),
+    attack("SADD, 1,000,000 in one pipeline", nothing, || {
+        (0..MILLION).map(|number| words(&["SADD", "set", &format!("member:{number}")])).collect()
+    }),
+    attack("ZPOPMIN, 1,000,000 in one pipeline", million_scores, || vec![words(&["ZPOPMIN", "sorted"]); MILLION]),
     attack("SUNIONSTORE of 1,000,000", million_members, || vec![words(&["SUNIONSTORE", "other", "set"])]),
     attack("SORT of 1,000,000, the first", million_members, || {
         vec![words(&["SORT", "set", "ALPHA", "LIMIT", "0", "1"])]
@@ -102,28 +106,34 @@ const ATTACKS: &[Attack] = &[
     }),
     attack("BLPOP of 100,000 keys", nothing, || vec![numbered(&["BLPOP"], "queue:", 100_000, &["0.01"])]),
     Attack {
-        crowd: Some(&["PING"]),
+        crowd: Some((CLIENTS, &["PING"])),
         ..attack("CLIENT LIST of 5,000 clients", nothing, || vec![words(&["CLIENT", "LIST"])])
     },
     Attack {
-        crowd: Some(&["PING"]),
+        crowd: Some((CLIENTS, &["PING"])),
         ..attack("CLIENT KILL of 2,000 ids that 5,000 clients do not have", nothing, || {
             (0..2_000).map(|number| words(&["CLIENT", "KILL", "ID", &format!("{}", 1_000_000_000 + number)])).collect()
         })
     },
     Attack {
-        crowd: Some(&["BLPOP", "queue", "0"]),
+        crowd: Some((CLIENTS, &["BLPOP", "queue", "0"])),
         ..attack("RPUSH of 5,000 for 5,000 that wait", nothing, || {
             vec![numbered(&["RPUSH", "queue"], "job:", CLIENTS, &[])]
         })
     },
     Attack {
-        crowd: Some(&["BLPOP", "queue", "0"]),
+        crowd: Some((CLIENTS, &["BLPOP", "queue", "0"])),
         ..attack("CLIENT KILL of 5,000 that wait", nothing, || vec![words(&["CLIENT", "KILL", "TYPE", "normal"])])
     },
     Attack {
-        crowd: Some(&["PING"]),
+        crowd: Some((CLIENTS, &["PING"])),
         ..attack("INFO, 5,000 in one pipeline, 5,000 clients", nothing, || vec![words(&["INFO"]); 5_000])
+    },
+    Attack {
+        crowd: Some((50, &["SUBSCRIBE", "channel"])),
+        ..attack("PUBLISH of 1 MB, 25 in one pipeline, 50 that read nothing", nothing, || {
+            vec![words(&["PUBLISH", "channel", &"m".repeat(1 << 20)]); 25]
+        })
     },
     attack("SORT of 1,000, 2,000 in one pipeline", thousand_elements, || {
         vec![words(&["SORT", "list", "ALPHA", "LIMIT", "0", "1"]); 2_000]
@@ -229,6 +239,10 @@ fn million_members() -> Vec<Words> {
         words(&["SADD", "set"]).into_iter().chain(members).collect()
     };
     (0..MILLION).step_by(AT_ONCE).map(step).collect()
+}
+
+fn million_scores() -> Vec<Words> {
+    million_members().into_iter().chain([words(&["ZUNIONSTORE", "sorted", "1", "set"])]).collect()
 }
 
 fn stream() -> Vec<Words> {
@@ -338,7 +352,8 @@ fn measure(peer: &mut Peer, attack: &Attack) -> Outcome<Cost> {
         let mut replies = BufReader::new(&client);
         step.iter().try_for_each(|_| skip_reply(&mut replies))?;
     }
-    let crowd: Vec<TcpStream> = attack.crowd.map_or_else(|| Ok(Vec::new()), |first| crowd(peer.port, first))?;
+    let crowd: Vec<TcpStream> =
+        attack.crowd.map_or_else(|| Ok(Vec::new()), |(count, first)| crowd(peer.port, count, first))?;
     let requests = (attack.requests)();
     let bytes = [encoded(&requests), PING.to_vec()].concat();
     drop(requests);
@@ -407,14 +422,14 @@ fn send_and_read(client: &TcpStream, bytes: Vec<u8>, title: &str) -> Outcome<()>
     Ok(())
 }
 
-fn crowd(port: u16, first: &[&str]) -> Outcome<Vec<TcpStream>> {
+fn crowd(port: u16, count: usize, first: &[&str]) -> Outcome<Vec<TcpStream>> {
     let line = encoded(&[words(first)]);
     let join = |_| {
         let mut client = connect(port)?;
         client.write_all(&line)?;
         Ok(client)
     };
-    let crowd: Outcome<Vec<TcpStream>> = (0..CLIENTS).map(join).collect();
+    let crowd: Outcome<Vec<TcpStream>> = (0..count).map(join).collect();
     // What they have sent is served before what comes later.
     let mut last = connect(port)?;
     exchange(&mut last, PING)?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Instance;
 use crate::base::sync::MutexExt;
-use crate::clients::session::Client;
+use crate::clients::session::{Client, Message};
 use crate::powers::{ActiveHooks, Hook};
 
 /// The clients in MONITOR mode.
@@ -43,12 +43,13 @@ impl Instance {
     pub fn feed_monitors(&self, line: &[u8], about: &Client) -> bool {
         let mut itself = false;
         let mut slow = Vec::new();
+        let message = Message::new(line);
         for monitor in self.monitors.0.lock_ignoring_poison().iter() {
             if monitor.id() == about.id() {
                 itself = true;
                 continue;
             }
-            let waiting = monitor.send(line);
+            let waiting = message.send_to(monitor);
             if waiting > self.output_limit(monitor).notice() {
                 slow.push((Arc::clone(monitor), waiting));
             }

@@ -9,21 +9,17 @@ mod links;
 mod rewind;
 mod sync;
 
-use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
-use bytes::Bytes;
-
 use super::Instance;
 use crate::base::clock::Millis;
 use crate::base::profile::Profile;
-use crate::base::segment::SHARED;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::LinkState;
-use crate::clients::session::{Client, Peer, ReplicaIntroduction};
+use crate::clients::session::{Client, Message, Peer, ReplicaIntroduction};
 use crate::data::keyspace::{Busy, REPLICATED, Replicated, View};
 use crate::data::seed::{Capture, Form};
 use crate::powers::Hook;
@@ -251,30 +247,6 @@ impl Stream {
     }
 }
 
-/// What several replicas are sent. If it is long, they share it.
-struct Message<'a> {
-    bytes: &'a [u8],
-    shared: OnceCell<Bytes>,
-}
-
-impl<'a> Message<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, shared: OnceCell::new() }
-    }
-
-    fn of(shared: &'a Bytes) -> Self {
-        Self { bytes: shared, shared: OnceCell::from(shared.clone()) }
-    }
-
-    /// Returns how many bytes wait.
-    fn send_to(&self, client: &Client) -> usize {
-        if self.bytes.len() < SHARED {
-            return client.send(self.bytes);
-        }
-        client.send_shared(self.shared.get_or_init(|| Bytes::copy_from_slice(self.bytes)))
-    }
-}
-
 impl Replica {
     /// Sends it something, or holds it back. Returns how many bytes wait to be sent.
     fn deliver(&mut self, message: &Message<'_>, is_change: bool, links: &Links, now: impl Fn() -> Millis) -> usize {
@@ -284,10 +256,10 @@ impl Replica {
         match links.state(&self.name()) {
             LinkState::Open => self.send(message),
             // A link that is cut is about to be closed.
-            LinkState::Held | LinkState::Cut => self.waiting() + self.pending.push(message.bytes, is_change, None),
+            LinkState::Held | LinkState::Cut => self.waiting() + self.pending.push(message.bytes(), is_change, None),
             LinkState::Late(lag) => {
                 let due = now().saturating_add(lag);
-                self.waiting() + self.pending.push(message.bytes, is_change, Some(due))
+                self.waiting() + self.pending.push(message.bytes(), is_change, Some(due))
             }
         }
     }

@@ -8,6 +8,7 @@ mod clients;
 mod command_queue;
 mod flow;
 mod in_flight;
+mod message;
 mod outbox;
 mod replica;
 mod tracking;
@@ -30,6 +31,7 @@ pub use clients::Clients;
 pub use command_queue::{CommandQueue, Queued};
 pub use flow::{ControlJob, Destination, Flow, Wait};
 pub use in_flight::{Hooks, InFlight, Stage};
+pub use message::Message;
 pub use replica::{ReplicaIntroduction, SnapshotContent};
 pub use tracking::{Choice, SessionTracking, TrackingMode};
 

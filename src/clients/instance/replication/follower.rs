@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::rewind::{Past, Rewound};
-use super::{Message, Replica, SyncRequest};
+use super::{Replica, SyncRequest};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::base::sync::MutexExt;
 use crate::clients::fleet::Losing;
 use crate::clients::instance::Instance;
-use crate::clients::session::{Client, Peer, ReplicaIntroduction};
+use crate::clients::session::{Client, Message, Peer, ReplicaIntroduction};
 use crate::data::keyspace::Busy;
 use crate::data::seed::Form;
 use crate::powers::Hook;
@@ -360,7 +360,7 @@ impl Replica {
     /// Sends it something at once. Returns how many bytes wait.
     pub(super) fn send(&self, message: &Message<'_>) -> usize {
         match &self.inbox {
-            Some(inbox) => inbox.push(message.bytes),
+            Some(inbox) => inbox.push(message.bytes()),
             None => message.send_to(&self.client),
         }
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::{Message, Replica, Stream, name_of};
+use super::{Replica, Stream, name_of};
 use crate::base::clock::Millis;
 use crate::base::error::CommandError;
 use crate::clients::fleet::{LinkInfo, LinkOrder, LinkState};
 use crate::clients::instance::Instance;
-use crate::clients::session::{Client, ReplicaIntroduction};
+use crate::clients::session::{Client, Message, ReplicaIntroduction};
 
 /// The most replicas whose links can be treated apart from the others.
 const MOST_NAMES: usize = 64;

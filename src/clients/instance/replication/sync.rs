@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::links::Pending;
-use super::{Message, Replica, Stream, SyncRequest};
+use super::{Replica, Stream, SyncRequest};
 use crate::base::clock::{Millis, Stopwatch};
 use crate::base::sync::MutexExt;
 use crate::clients::instance::Instance;
-use crate::clients::session::{Client, ReplicaIntroduction, SnapshotContent};
+use crate::clients::session::{Client, Message, ReplicaIntroduction, SnapshotContent};
 use crate::data::keyspace::Busy;
 use crate::data::seed::{Capture, Form};
 
