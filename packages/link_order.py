@@ -118,7 +118,10 @@ def pattern(name):
     """The name without what changes with each build: the hash of a function, and that of a crate."""
     if plain := re.match(r"(_ZN.*17h)[0-9a-f]{16}E", name):
         return plain[1] + "*"
-    return re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name) if name.startswith("_R") else name
+    if name.startswith("_R"):
+        # A local function may have a number, which changes as well.
+        return re.sub(r"\.\d+$", ".*", re.sub(r"Cs[0-9A-Za-z]+_", "Cs*_", name))
+    return name
 
 
 def sizes(binary):

@@ -94,14 +94,7 @@ fn get(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     if args.left() > 1 && !profile.since_redis(7, 0) {
         return Err(wrong_number_6_2(args));
     }
-    let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    while let Some(pattern) = args.optional() {
-        for (name, value) in call.server.config.matching(pattern, profile) {
-            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
-                found.push((name, value));
-            }
-        }
-    }
+    let found = call.server.config.matching(std::iter::from_fn(|| args.optional()), profile);
     Ok(Reply::Map(found.into_iter().map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
 }
 

@@ -488,17 +488,26 @@ impl Config {
         }
     }
 
-    /// The settings that a name or a pattern of CONFIG GET matches, each with the name under which it is shown.
-    pub fn matching(&self, pattern: &[u8], profile: &Profile) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// The settings that a name or a pattern of CONFIG GET matches, each once and with the name under which it is shown.
+    pub fn matching<'p>(&self, patterns: impl Iterator<Item = &'p [u8]>, profile: &Profile) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.values();
-        if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
-            let found = find(pattern, profile).map(|(place, _)| (pattern.to_vec(), shown_value(&values, place)));
-            return found.into_iter().collect();
-        }
-        let mut found = Vec::new();
-        for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| row.is_listed(profile)) {
-            for name in row.names(profile).filter(|name| crate::base::glob::matches(pattern, name.as_bytes(), true)) {
-                found.push((name.as_bytes().to_vec(), shown_value(&values, place)));
+        let (mut found, mut known) = (Vec::new(), BTreeSet::new());
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
+                if let Some((place, _)) = find(pattern, profile)
+                    && known.insert(pattern.to_ascii_lowercase())
+                {
+                    found.push((pattern.to_vec(), shown_value(&values, place)));
+                }
+                continue;
+            }
+            for (place, row) in TABLE.iter().enumerate().filter(|(_, row)| row.is_listed(profile)) {
+                for name in row.names(profile).map(str::as_bytes) {
+                    if !known.contains(name) && crate::base::glob::matches(pattern, name, true) {
+                        known.insert(name.to_vec());
+                        found.push((name.to_vec(), shown_value(&values, place)));
+                    }
+                }
             }
         }
         found
