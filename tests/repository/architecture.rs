@@ -228,7 +228,7 @@ fn only_in(homes: &[&str], word: &str) {
 
 #[test]
 fn two_files_know_hashbrown() {
-    only_in(&["keyspace/indexed.rs", "keyspace/watch.rs"], "hashbrown::");
+    only_in(&["keyspace/indexed/places.rs", "keyspace/watch.rs"], "hashbrown::");
 }
 
 #[test]
