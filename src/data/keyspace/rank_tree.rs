@@ -61,6 +61,10 @@ impl RankTree {
         Self { root: Node::Leaf(Vec::with_capacity(MOST)), len: 0, leaves: 1, inners: 0 }
     }
 
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// The number of rows for which `before` holds.
     pub fn rank(&self, mut before: impl FnMut(Row) -> bool) -> usize {
         let mut rank = 0;

@@ -77,18 +77,11 @@ struct Tree {
     /// Unordered, with holes where members were removed. Moving other members there would cost more than the rest of
     /// the removal, because their rows would have to be found.
     members: Indexed<Item>,
-    holes: Holes,
+    /// The indexes of holes, and indexes that were cut off at the end. Indexes are added only once none is left here.
+    holes: Vec<u32>,
     order: RankTree,
     /// How many of the next members at an end are loaded already.
     loaded: u8,
-}
-
-/// The indexes without a member.
-#[derive(Clone, Default)]
-struct Holes {
-    count: usize,
-    /// Their indexes, and those of holes that were cut off at the end.
-    places: Vec<u32>,
 }
 
 /// Up to this many holes are left.
@@ -379,8 +372,7 @@ impl ExactSizeIterator for Members<'_> {}
 
 impl Tree {
     fn of(sorted: Vec<Item>) -> Self {
-        let mut many =
-            Self { members: Indexed::new(false), holes: Holes::default(), order: RankTree::new(), loaded: 0 };
+        let mut many = Self { members: Indexed::new(false), holes: Vec::new(), order: RankTree::new(), loaded: 0 };
         for scored in sorted {
             let row = Row { score: scored.score, place: many.members.len() as u32 };
             many.members.push(scored);
@@ -409,15 +401,19 @@ impl Tree {
     }
 
     fn len(&self) -> usize {
-        self.members.len() - self.holes.count
+        self.order.len()
+    }
+
+    fn hole_count(&self) -> usize {
+        self.members.len() - self.len()
     }
 
     fn size(&self) -> usize {
-        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.places.capacity() * size_of::<u32>()
+        size_of::<Self>() + self.members.size() + self.order.size() + self.holes.capacity() * size_of::<u32>()
     }
 
     fn insert(&mut self, scored: Item) {
-        let place = match self.holes.take(self.members.len()) {
+        let place = match self.take_hole(self.members.len()) {
             Some(hole) => {
                 self.members.occupy(hole, scored);
                 hole
@@ -463,9 +459,9 @@ impl Tree {
     /// Removes the member at an index, whose row is removed already.
     fn leave(&mut self, place: usize) -> Item {
         let scored = self.members.vacate(place, Item::hole());
-        self.holes.add(place);
+        self.holes.push(place as u32);
         for _ in 0..CLOSED {
-            if self.holes.count <= HOLES * self.len() + FEW_HOLES {
+            if self.hole_count() <= HOLES * self.len() + FEW_HOLES {
                 break;
             }
             self.close_hole();
@@ -478,48 +474,25 @@ impl Tree {
         let last = self.members.len() - 1;
         if self.at(last).is_hole() {
             self.members.remove(last);
-            self.holes.cut_off(last);
-        } else if let Some(hole) = self.holes.take(last) {
+            if self.holes.len() > 4 * self.hole_count() + FEW_HOLES {
+                self.holes.retain(|place| (*place as usize) < last);
+                self.holes.shrink_to(2 * self.holes.len());
+            }
+        } else if let Some(hole) = self.take_hole(last) {
             let rank = self.rank(last);
             self.order.relocate(rank, hole as u32);
             self.members.remove(hole);
         }
     }
-}
 
-impl Holes {
-    fn add(&mut self, place: usize) {
-        self.places.push(place as u32);
-        self.count += 1;
-    }
-
-    /// One of them, which is none any more. There are so many indexes: what was cut off is not among them, as indexes are added
-    /// only once there are no holes.
-    fn take(&mut self, indexes: usize) -> Option<usize> {
-        let place = loop {
-            let place = self.places.pop()? as usize;
-            if place < indexes {
-                break place;
+    /// The index of a hole before this one, which is about to be filled.
+    fn take_hole(&mut self, end: usize) -> Option<usize> {
+        while let Some(place) = self.holes.pop() {
+            if (place as usize) < end {
+                return Some(place as usize);
             }
-        };
-        self.lose();
-        Some(place)
-    }
-
-    /// The last index was a hole, and is gone.
-    fn cut_off(&mut self, indexes: usize) {
-        self.lose();
-        if self.places.len() > 4 * self.count + FEW_HOLES {
-            self.places.retain(|place| (*place as usize) < indexes);
-            self.places.shrink_to(2 * self.places.len());
         }
-    }
-
-    fn lose(&mut self) {
-        self.count -= 1;
-        if self.count == 0 {
-            self.places.clear();
-            self.places.shrink_to(FEW_HOLES);
-        }
+        self.holes.shrink_to(FEW_HOLES);
+        None
     }
 }
