@@ -106,9 +106,8 @@ fn describe_into(lines: &mut Vec<u8>, call: &Call<'_>, words: Words<'_>, client:
     line.number("obl", buffered);
     line.number("oll", listed.div_ceil(REPLY_BUFFER));
     line.number("omem", listed);
-    let beside_buffer = client.memory().saturating_sub(counted + announced);
-    // Output is a part of it. The connection may have written some since that was read.
-    line.number("tot-mem", (beside_buffer + room.max(input) + reply_buffer + request).max(listed));
+    let beside_buffers = client.memory_beside_output().saturating_sub(counted + announced);
+    line.number("tot-mem", beside_buffers + output + room.max(input) + reply_buffer + request);
     line.text("events", if output > 0 { "rw" } else { "r" });
     line.text("cmd", last_command(call, &labels.last_command));
     line.text("user", labels.user.as_ref().map_or(DEFAULT_USER, |user| user.name()));

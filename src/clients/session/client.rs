@@ -657,6 +657,11 @@ impl Client {
 
     /// Its memory: the connection, its buffers, its queue, and what it watches and listens to.
     pub fn memory(&self) -> usize {
+        self.memory_beside_output() + self.waiting()
+    }
+
+    /// The same without what waits to be sent.
+    pub fn memory_beside_output(&self) -> usize {
         let seen = &self.seen;
         let load = |size: &AtomicUsize| size.load(Ordering::Relaxed);
         let subscriptions: usize = seen.subscriptions.iter().map(load).sum();
@@ -664,7 +669,6 @@ impl Client {
             + load(&seen.input)
             + load(&seen.arguments)
             + load(&seen.announced)
-            + self.waiting()
             + load(&seen.queued_bytes)
             + load(&seen.watched) * WATCHED_KEY
             + (subscriptions + load(&seen.tracked_prefixes)) * SUBSCRIPTION
