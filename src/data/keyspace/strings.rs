@@ -46,7 +46,7 @@ impl View<'_> {
         if let Some(places) = places {
             return places.into_iter().map(|at| Some(view.entry(at?).text()?.bytes)).collect();
         }
-        keys.map(|key| Some(view.peek_found(key)?.text()?.bytes)).collect()
+        keys.map(|key| view.peek_found_string(key)).collect()
     }
 
     /// The string under a key that was just found to be one.
