@@ -2,10 +2,11 @@
 
 use super::conditional::Comparison;
 use super::expire_options::{ExpireOption, ExpireTime, TimeUnit, notify_set, replicate_set, write_string};
+use super::strings::string_reply;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::data::keyspace::{EventClass, Expiry, StringValue, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect, TtlUnit};
 
@@ -125,7 +126,7 @@ fn set_with_options<'v>(
         }
         return Ok(if written { Reply::OK } else { Reply::Null });
     }
-    let old = if options.get { view.string(key)?.map(<[u8]>::to_vec) } else { None };
+    let old = if options.get { view.string_value(key)?.map(StringValue::into_owned) } else { None };
     let is_lock = matches!(options.condition, Condition::Absent);
     let holds = match options.condition {
         Condition::None => true,
@@ -146,7 +147,7 @@ fn set_with_options<'v>(
         }
     }
     Ok(match old {
-        Some(old) => Reply::bulk(old),
+        Some(_) => string_reply(old),
         None if holds && !options.get => Reply::OK,
         None => Reply::Null,
     })
@@ -254,5 +255,5 @@ fn getset<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> 
     let old = view.replace_string(key, value)?;
     view.replicate_as(&[b"SET", key, value]);
     view.notify(EventClass::String, "set", key);
-    Ok(old.map_or(Reply::Null, Reply::bulk))
+    Ok(string_reply(old))
 }

@@ -5,7 +5,7 @@ use super::keys::delete;
 use crate::base::error::CommandError;
 use crate::base::profile::Since;
 use crate::commands::{Command, CommandResult, Handler};
-use crate::data::keyspace::{EventClass, Expiry, View};
+use crate::data::keyspace::{EventClass, Expiry, StringValue, View};
 use crate::protocol::{Reply, Words};
 use crate::spec::{Args, Arity, Category, CommandSpec, Flag, Group, KeySpec, LockEffect};
 
@@ -28,7 +28,17 @@ const GET: Command = Command::new(
 );
 
 fn get<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
-    Ok(Reply::bulk_or_null(view.string(args.key()?)?))
+    Ok(string_reply(view.string_value(args.key()?)?))
+}
+
+/// A string that was read, or null.
+#[inline]
+pub(super) fn string_reply(value: Option<StringValue<'_>>) -> Reply<'_> {
+    match value {
+        None => Reply::Null,
+        Some(StringValue::Plain(bytes)) => Reply::Bulk(bytes),
+        Some(StringValue::Shared(bytes)) => Reply::Shared(bytes),
+    }
 }
 
 const GETDEL: Command = Command::new(
@@ -49,11 +59,11 @@ const GETDEL: Command = Command::new(
 
 fn getdel<'v>(view: &'v mut View<'_>, args: &mut Args<'v>) -> CommandResult<'v> {
     let key = args.key()?;
-    let value = view.string(key)?.map(<[u8]>::to_vec);
+    let value = view.string_value(key)?.map(StringValue::into_owned);
     if delete(view, key) {
         view.replicate_as(&[b"DEL", key]);
     }
-    Ok(value.map_or(Reply::Null, Reply::bulk))
+    Ok(string_reply(value))
 }
 
 const GETEX: Command = Command::new(

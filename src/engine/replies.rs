@@ -2,9 +2,9 @@
 
 use super::Engine;
 use crate::base::error::CommandError;
-use crate::clients::session::Session;
+use crate::clients::session::{Replies, Session};
 use crate::commands::CommandResult;
-use crate::protocol::Reply;
+use crate::protocol::{LINE_END, Reply, bulk_line};
 
 impl Engine {
     /// CLIENT REPLY OFF and SKIP: removes the reply that begins at `start`.
@@ -14,6 +14,16 @@ impl Engine {
             out.truncate(start);
         }
         session.replies = session.replies.for_next();
+    }
+
+    /// Whether nobody but its connection needs the reply of a command.
+    #[cold]
+    fn can_share(&self, session: &Session) -> bool {
+        session.takes_shared
+            && session.replies == Replies::On
+            && !session.in_flight.is_intercepted()
+            && self.instance.active_hooks.are_idle()
+            && !self.instance.config.live().logs_large()
     }
 
     /// Writes the reply of a command whose wait is over.
@@ -49,8 +59,30 @@ impl Engine {
 /// suppress them.
 #[cold]
 pub(super) fn add_messages(session: &mut Session, start: usize, out: &mut Vec<u8>) {
+    if let Some(bytes) = session.shared_reply.take() {
+        out.extend_from_slice(&bytes);
+        out.extend_from_slice(LINE_END);
+    }
     out.splice(start..start, session.messages_ahead.drain(..));
     out.append(&mut session.messages_behind);
+}
+
+/// Like [`write`], for a command that is answered by itself: its connection may take a long string from where it is.
+#[inline]
+pub(super) fn write_or_share(
+    front: &Engine,
+    result: CommandResult<'_>,
+    session: &mut Session,
+    out: &mut Vec<u8>,
+) -> Option<CommandError> {
+    match result {
+        Ok(Reply::Shared(bytes)) if front.can_share(session) => {
+            bulk_line(out, bytes.len());
+            session.shared_reply = Some(Box::new(bytes));
+            None
+        }
+        result => write(result, session, out),
+    }
 }
 
 /// Writes the reply of a result. Returns an error, which the caller counts.

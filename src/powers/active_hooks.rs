@@ -63,6 +63,11 @@ impl ActiveHooks {
         self.0.load(Ordering::Relaxed) & !INTERCEPTING != 0
     }
 
+    /// Whether nothing is armed.
+    pub fn are_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     #[inline]
     pub fn path(&self) -> HookPath {
         match self.0.load(Ordering::Relaxed) & INTERCEPTING {

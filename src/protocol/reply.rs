@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::number::{plain_decimal, write_double, write_integer, write_short_double};
 use crate::base::error::CommandError;
 
@@ -22,6 +24,8 @@ pub enum Reply<'a> {
     Error(CommandError),
     Integer(i64),
     Bulk(Cow<'a, [u8]>),
+    /// A bulk string that others have, too: a connection that sends nothing else with it does not copy it.
+    Shared(Bytes),
     /// A bulk string of an integer in decimal.
     Digits(i64),
     /// Null: `$-1`, or `_` in RESP3.
@@ -204,6 +208,7 @@ impl<'a> Reply<'a> {
         let resp3 = protocol == Protocol::Resp3;
         match self {
             Self::Error(error) => line(out, b'-', error.line()),
+            Self::Shared(bytes) => bulk(out, bytes),
             Self::Digits(value) => bulk(out, itoa::Buffer::new().format(*value).as_bytes()),
             Self::StatusText(text) => line(out, b'+', text.as_bytes()),
             Self::NullArray if !resp3 => out.extend_from_slice(b"*-1\r\n"),
@@ -290,6 +295,13 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.push(kind);
     out.extend_from_slice(text);
     out.extend_from_slice(b"\r\n");
+}
+
+pub const LINE_END: &[u8] = b"\r\n";
+
+/// The line in front of a bulk string; [`LINE_END`] comes behind it.
+pub fn bulk_line(out: &mut Vec<u8>, length: usize) {
+    number_line(out, b'$', length as i64);
 }
 
 fn number_line(out: &mut Vec<u8>, kind: u8, value: i64) {

@@ -1,8 +1,10 @@
 //! Bytes on their way to the other side of a connection.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
+
+use arrayvec::ArrayVec;
 
 use super::stream::Stream;
 use super::turn::yield_to_others;
@@ -16,6 +18,8 @@ const SPARE: usize = 64;
 const SEGMENT: usize = 256 * 1024;
 /// So much is written before other connections have their turn: to copy it takes less than a millisecond.
 const TURN: usize = 2 << 20;
+/// So many buffers are written by one call.
+const AT_ONCE: usize = 16;
 /// What is left of a buffer is moved to its front, so that memory can be released, if it is no more than this.
 const QUICKLY_MOVED: usize = 1 << 20;
 /// Larger buffers are freed beside the other clients: a megabyte takes some 100 µs, and many connections may end at once.
@@ -128,23 +132,56 @@ impl Outgoing {
                 self.release();
                 return Poll::Pending;
             }
-            let left = &self.front.as_slice()[self.written..];
-            match stream.poll_write(cx, &left[..left.len().min(turn)])? {
+            match self.poll_write(stream, cx, turn)? {
                 Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(written) => {
-                    self.written += written;
                     turn = turn.saturating_sub(written);
+                    self.note_written(written, spare);
                 }
                 Poll::Pending => {
                     self.release();
                     return Poll::Pending;
                 }
             }
-            if self.written == self.front.len() {
-                self.next(spare);
-            }
         }
         stream.poll_flush(cx)
+    }
+
+    /// Writes up to so many bytes.
+    #[inline]
+    fn poll_write(&self, stream: &mut Stream, cx: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+        let left = &self.front.as_slice()[self.written..];
+        if self.behind.is_empty() || left.len() >= most {
+            return stream.poll_write(cx, &left[..left.len().min(most)]);
+        }
+        let mut slices: ArrayVec<IoSlice<'_>, AT_ONCE> = ArrayVec::new();
+        slices.push(IoSlice::new(left));
+        let mut room = most - left.len();
+        for segment in self.behind.iter().take(AT_ONCE - 1) {
+            let bytes = segment.as_slice();
+            slices.push(IoSlice::new(&bytes[..bytes.len().min(room)]));
+            room = room.saturating_sub(bytes.len());
+            if room == 0 {
+                break;
+            }
+        }
+        stream.poll_write_vectored(cx, &slices)
+    }
+
+    #[inline]
+    fn note_written(&mut self, mut written: usize, spare: &mut Vec<Vec<u8>>) {
+        loop {
+            let left = self.front.len() - self.written;
+            if written < left {
+                self.written += written;
+                return;
+            }
+            written -= left;
+            self.next(spare);
+            if written == 0 {
+                return;
+            }
+        }
     }
 
     /// The first buffer is written.
@@ -161,6 +198,8 @@ impl Outgoing {
                 done.clear();
                 spare.push(done);
             }
+            // Whoever else has it frees it.
+            Segment::Shared(done) if !done.is_unique() => {}
             done => free(done),
         }
     }

@@ -1,7 +1,7 @@
 //! A connected socket, TCP, TLS or unix.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -107,6 +107,19 @@ impl Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Tls(stream) => stream.poll_write(cx, bytes),
+        }
+    }
+
+    /// The same for bytes in several places. Over TLS, only the first are taken.
+    pub(super) fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => stream.poll_write(cx, slices.first().map_or(&[], |first| first)),
         }
     }
 

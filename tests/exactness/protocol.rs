@@ -153,6 +153,119 @@ fn a_very_long_string_can_be_written_edited_and_copied_like_any_other() {
     }
 }
 
+/// Long strings are sent from where the keyspace has them.
+#[test]
+fn a_long_string_is_sent_as_it_was_when_it_was_asked_for_whatever_becomes_of_its_key() {
+    const LENGTH: usize = 3 << 20;
+    let server = spawn();
+    let mut other = wire(&server);
+    let [old, new] = [b'1', b'2'].map(|byte| vec![byte; LENGTH]);
+    let edited = [&old[..7], b"xyz".as_slice(), &old[10..]].concat();
+    let write = |command: &str, key: &str| request(&[command.as_bytes(), key.as_bytes(), new.as_slice()]);
+    let ways: Vec<(Vec<u8>, Option<Vec<u8>>)> = vec![
+        (write("SET", "k"), Some(new.clone())),
+        (request(&["SET", "k", "short"]), Some(b"short".to_vec())),
+        (request(&["APPEND", "k", "x"]), Some([old.as_slice(), b"x"].concat())),
+        (request(&["SETRANGE", "k", "7", "xyz"]), Some(edited)),
+        (request(&["SETBIT", "k", "7", "0"]), Some([b"0".as_slice(), &old[1..]].concat())),
+        (write("GETSET", "k"), Some(new.clone())),
+        (request(&["GETDEL", "k"]), None),
+        (request(&["SET", "k", "short", "GET"]), Some(b"short".to_vec())),
+        (request(&["DEL", "k"]), None),
+        (request(&["RENAME", "k", "l"]), None),
+        (request(&["COPY", "other", "k", "REPLACE"]), Some(b"short".to_vec())),
+        (request(&["FLUSHALL"]), None),
+        (request(&["GETEX", "k", "PXAT", "1"]), None),
+        (request(&["EVAL", "return redis.call('SET', KEYS[1], 'short')", "1", "k"]), Some(b"short".to_vec())),
+    ];
+    for (way, wanted) in ways {
+        let what = String::from_utf8_lossy(&way[..way.len().min(40)]).into_owned();
+        other.ask("SET other short");
+        assert!(other.call(&[b"SET".as_slice(), b"k", &old]) == Frame::status("OK"));
+        let mut slow = wire(&server);
+        assert!(slow.send(&[request(&["GET", "k"]).repeat(3), request(&["SET", "asked", "yes"])].concat()));
+        while other.ask("EXISTS asked") == Frame::Integer(0) {}
+        assert!(other.send(&way));
+        assert!(!matches!(other.expect(), Frame::Error(_)), "{what}");
+        let now = other.ask("GET k");
+        assert!(now == wanted.map_or(Frame::NullBulk, Frame::Bulk), "{what}");
+        for _ in 0..3 {
+            assert!(slow.expect() == Frame::Bulk(old.clone()), "{what}");
+        }
+        assert_eq!((slow.expect(), slow.ask("PING")), (Frame::status("OK"), Frame::status("PONG")));
+        other.ask("DEL asked");
+    }
+}
+
+#[test]
+fn long_strings_come_in_their_place_among_other_replies() {
+    for (protocol, journal) in [("2", "off"), ("3", "off"), ("3", "on")] {
+        let server = spawn();
+        let (mut wire, mut writer, mut dice) = (wire(&server), wire(&server), Dice::new(42));
+        assert!(!matches!(wire.ask(&format!("REDOUBLE JOURNAL {journal}")), Frame::Error(_)));
+        wire.ask(&format!("HELLO {protocol}"));
+        let lengths = [10, 16_383, 16_384, 16_385, 40_000, 300_000, 1 << 20, 2_500_000];
+        let value = |length: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + length) as u8).collect() };
+        for length in lengths {
+            let key = format!("k{length}");
+            assert_eq!(writer.call(&[b"SET".as_slice(), key.as_bytes(), &value(length)]), Frame::status("OK"));
+        }
+        let bulk = |bytes: &[u8]| [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        for _ in 0..6 {
+            let (mut asked, mut wanted) = (Vec::new(), Vec::new());
+            for _ in 0..30 {
+                let length = lengths[dice.below(lengths.len())];
+                let (key, found) = (format!("k{length}"), bulk(&value(length)));
+                match dice.below(9) {
+                    0 => {
+                        asked.extend(request(&["MULTI"]));
+                        asked.extend(request(&["GET", &key]).repeat(2));
+                        asked.extend(request(&["EXEC"]));
+                        wanted.extend([b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n".as_slice(), &found, &found].concat());
+                    }
+                    1 => {
+                        asked.extend(request(&["EVAL", "return redis.call('GET', KEYS[1])", "1", &key]));
+                        wanted.extend(found);
+                    }
+                    2 => {
+                        asked.extend(b"CLIENT REPLY SKIP\r\n");
+                        asked.extend(request(&["GET", &key]));
+                    }
+                    3 => {
+                        asked.extend(b"CLIENT REPLY OFF\r\n");
+                        asked.extend(request(&["GET", &key]));
+                        asked.extend(b"CLIENT REPLY ON\r\n");
+                        wanted.extend(b"+OK\r\n");
+                    }
+                    4 => {
+                        asked.extend(request(&[b"GETSET".as_slice(), key.as_bytes(), &value(length)]));
+                        wanted.extend(found);
+                    }
+                    5 => {
+                        asked.extend(request(&["ECHO", &key]));
+                        wanted.extend(bulk(key.as_bytes()));
+                    }
+                    _ => {
+                        asked.extend(request(&["GET", &key]));
+                        wanted.extend(found);
+                    }
+                }
+            }
+            let mut sender = wire.tcp().try_clone().expect("a second handle");
+            let sending = thread::spawn(move || sender.write_all(&asked).expect("the server reads on"));
+            let mut read = 0;
+            while read < wanted.len() {
+                let most = (wanted.len() - read).min(1 + dice.below(500_000));
+                assert!(wire.read_bytes(most) == wanted[read..read + most], "other bytes behind {read}");
+                read += most;
+            }
+            sending.join().expect("all was sent");
+            let pong = wire.ask("PING");
+            assert_eq!(pong, Frame::status("PONG"));
+        }
+    }
+}
+
 /// Big words are read straight to where they stay, in room whose size depends on how they arrive.
 #[test]
 fn big_words_arrive_whole_however_they_are_cut_and_whatever_stands_around_them() {

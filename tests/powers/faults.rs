@@ -189,6 +189,12 @@ fn a_reply_is_cut_where_the_rule_says() {
         assert_eq!(String::from_utf8(client.read_to_end()).unwrap(), expected);
         assert_eq!(driver.disarm("cut"), 1);
     }
+    let long = "hello".repeat(20_000);
+    driver.call(&["SET", "k", &long]);
+    driver.arm("cut on GET truncate 50009");
+    let mut client = Wire::connect(address(&server));
+    send(&mut client, "GET k");
+    assert!(client.read_to_end() == [b"$100000\r\n", &long.as_bytes()[..50_000]].concat());
 }
 
 #[test]

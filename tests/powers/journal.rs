@@ -524,6 +524,8 @@ fn what_is_too_long_is_cut_off_and_its_length_told() {
     let names: usize = (0..5000).map(|n| format!("k{n}").len()).sum();
     let kept: usize = entries[1]["command"].items().iter().map(|word| word.text().len()).sum();
     assert_eq!(kept as i64 + entries[1]["command-missing"].integer(), 3 + names as i64);
+    driver.ask("GET long");
+    assert_eq!(list(&mut driver, "on GET")[0]["reply-length"], Frame::Integer(9 + 100_000 + 2));
     // The script calls more commands than an entry keeps.
     driver.call(&["EVAL", "for i = 1, 5000 do redis.call('SET', KEYS[1], i) end", "1", "k"]);
     let entry = &list(&mut driver, "on EVAL")[0];

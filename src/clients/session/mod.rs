@@ -82,6 +82,10 @@ pub struct Session {
     pub in_flight: InFlight,
     /// The buffer of the running request, if it is long.
     pub received: Option<Bytes>,
+    /// The bytes of the running command's reply, behind the line that says how many, if the connection takes them from where they are.
+    pub shared_reply: Option<Box<Bytes>>,
+    /// Its connection does so.
+    pub takes_shared: bool,
     /// A control job waits until everything has happened that follows from what the session does now.
     pub is_driven: bool,
     /// How long its commands take.
@@ -184,6 +188,8 @@ impl Session {
             view_stats: ViewStats::default(),
             in_flight: InFlight::default(),
             received: None,
+            shared_reply: None,
+            takes_shared: false,
             is_driven: false,
             timer: CallTimer::default(),
             counters,

@@ -4,13 +4,15 @@
 //! [`Block`] that holds the header, the key and the value, because at a million keys the bytes around the payload cost more
 //! than the payload. Everything else is *boxed*: the block has the place of a [`Value`]. See `docs/decisions/0002-packed-entries.md`.
 
+use std::borrow::Cow;
+
 use super::block::Block;
 use super::hash::Hash;
 use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
-use super::text_bytes::TextBytes;
+use super::text_bytes::{StringValue, TextBytes};
 use super::usage::Usage;
 use super::value::{Collection, Text, Value, ValueKind, small_kind};
 use crate::base::clock::Millis;
@@ -67,7 +69,7 @@ impl Entry {
     pub fn string(key: &[u8], value: &[u8], deadline: Option<Millis>, usage: Usage) -> Self {
         match Block::string(key, value, deadline, usage) {
             Some(block) => Self(block),
-            None => Self::long_string(key, TextBytes::Owned(value.to_vec()), deadline, usage),
+            None => Self::long_string(key, TextBytes::of(value), deadline, usage),
         }
     }
 
@@ -116,6 +118,17 @@ impl Entry {
             Some(Value::String(text)) => {
                 Some(TextRef { bytes: &text.bytes, edited: text.edited, verbatim: text.verbatim })
             }
+            Some(_) => None,
+        }
+    }
+
+    /// The string as a reply takes it; `None` if the value has another type.
+    #[inline]
+    pub fn string_value(&self) -> Option<StringValue<'_>> {
+        match self.0.value() {
+            None if self.0.is_collection() => None,
+            None => Some(StringValue::Plain(Cow::Borrowed(self.0.text()))),
+            Some(Value::String(text)) => Some(text.bytes.value()),
             Some(_) => None,
         }
     }
@@ -201,13 +214,9 @@ impl Entry {
     /// Overwrites a long string in the same memory, if it fits and leaves little of it unused.
     fn rewrite_text(&mut self, value: &[u8], deadline: Option<Millis>) -> bool {
         let Some(Value::String(text)) = self.0.value_mut() else { return false };
-        let TextBytes::Owned(bytes) = &mut text.bytes else { return false };
-        let room = bytes.capacity();
-        if value.len() < LONG_TEXT || value.len() > room || value.len() * 2 < room {
+        if value.len() < LONG_TEXT || !text.bytes.overwrite(value) {
             return false;
         }
-        bytes.clear();
-        bytes.extend_from_slice(value);
         (text.edited, text.verbatim) = (false, false);
         self.0.clear_private();
         self.set_deadline(deadline);

@@ -72,7 +72,7 @@ pub use sorted_set::{Scored, SortedSet, SortedSetLimits};
 pub use store::hash_of;
 pub use stream::{Entry as StreamEntry, Group, Log, Pending, References, Stream, StreamId, Trim};
 pub use strings::Expiry;
-pub use text_bytes::TAKEN_OVER;
+pub use text_bytes::{StringValue, TAKEN_OVER};
 pub use usage::{FrequencySettings, Usage};
 pub use value::{Collection, ValueKind};
 pub use view::{LockedShard, Recovery, Replicated, ReplicatedRun, ScanFilter, View, ViewStats};

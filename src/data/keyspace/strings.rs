@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::entry::{Entry, TextRef};
 use super::notifications::{COUNTS_USES, OWN_INTEGERS};
-use super::text_bytes::{TAKEN_OVER, TextBytes};
+use super::text_bytes::{StringValue, TAKEN_OVER, TextBytes};
 use super::usage::Usage;
 use super::value::{Text, ValueKind};
 use super::view::{Location, View};
@@ -37,6 +37,15 @@ impl View<'_> {
     #[inline]
     pub fn string(&mut self, key: &[u8]) -> Result<Option<&[u8]>, CommandError> {
         Ok(self.text(key)?.map(|text| text.bytes))
+    }
+
+    /// Like [`string`](Self::string), as a reply takes it.
+    #[inline]
+    pub fn string_value(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, CommandError> {
+        match self.find_for_read(key) {
+            None => Ok(None),
+            Some(at) => self.entry(at).string_value().map(Some).ok_or(CommandError::WRONG_TYPE),
+        }
     }
 
     /// The strings under several keys, as reads; `None` for a missing key or another type.
@@ -94,7 +103,7 @@ impl View<'_> {
     }
 
     /// Writes a whole string without a deadline, and returns the old one.
-    pub fn replace_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+    pub fn replace_string(&mut self, key: &[u8], value: &[u8]) -> Result<Option<StringValue<'static>>, CommandError> {
         let Some(at) = self.find_for_read(key) else {
             self.insert(self.new_string(key, value, None));
             return Ok(None);
@@ -121,12 +130,14 @@ impl View<'_> {
 
     /// The string of an entry that is about to be replaced; `None` for another type. A long one is moved out, because copying it
     /// would hold up everybody.
-    fn take_text(&mut self, at: Location) -> Option<Vec<u8>> {
-        let bytes = self.entry(at).text()?.bytes;
-        if bytes.len() < TAKEN_OVER {
-            return Some(bytes.to_vec());
+    fn take_text(&mut self, at: Location) -> Option<StringValue<'static>> {
+        match self.entry(at).string_value()? {
+            StringValue::Plain(bytes) if bytes.len() >= TAKEN_OVER => {
+                let take = |entry: &mut Entry| entry.edit_text().map(|text| std::mem::take(text.bytes.to_mut()));
+                self.rewrite_quietly(at, take).map(|bytes| StringValue::Shared(bytes.into()))
+            }
+            value => Some(value.into_owned()),
         }
-        self.rewrite_quietly(at, |entry| entry.edit_text().map(|text| std::mem::take(text.bytes.to_mut())))
     }
 
     /// Replaces a string by one that is derived from it, and keeps the deadline. A `verbatim` string is text for OBJECT

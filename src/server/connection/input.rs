@@ -7,13 +7,15 @@ use std::task::{Context, Poll};
 use arrayvec::ArrayVec;
 use bytes::{Buf, BytesMut};
 
-use super::{Connection, State};
+use super::output::count_output;
+use super::{Connection, Scratch, State};
 use crate::base::error::CommandError;
+use crate::base::segment::Segment;
 use crate::clients::config::OutputLimit;
 use crate::clients::session::{Destination, Flow, Session};
 use crate::data::keyspace::TAKEN_OVER;
 use crate::engine::{Engine, Fibers, Resolved};
-use crate::protocol::{Framed, Framer, Limits, Progress, ProtocolError, Reply};
+use crate::protocol::{Framed, Framer, LINE_END, Limits, Progress, ProtocolError, Reply};
 
 /// The most requests that are framed before the first of them runs.
 pub(super) const BATCH: usize = 32;
@@ -34,20 +36,15 @@ pub(super) struct FramedRequest {
 
 impl Connection {
     /// Runs the requests in the connection's own buffer.
-    pub(super) fn run_input(
-        &mut self,
-        batch: &mut Vec<FramedRequest>,
-        out: &mut Vec<u8>,
-        fibers: &mut Fibers,
-        spare: &mut BytesMut,
-    ) {
+    pub(super) fn run_input(&mut self, out: &mut Vec<u8>, scratch: &mut Scratch) {
+        let Scratch { batch, fibers, spare, spare_input, .. } = scratch;
         let mut input = std::mem::take(&mut self.input);
         let used = if input.len() >= TAKEN_OVER {
             let used;
-            (used, input) = self.run_long(input, batch, out, fibers);
+            (used, input) = self.run_long(input, batch, out, fibers, spare);
             used
         } else {
-            self.run(&input, batch, out, fibers)
+            self.run(&input, batch, out, fibers, spare)
         };
         if used < input.len() {
             input.advance(used);
@@ -55,7 +52,7 @@ impl Connection {
             self.is_large = self.framer.announced(self.input.len()) > 0;
         } else if (LARGE..=LARGE_KEPT).contains(&input.capacity()) {
             input.clear();
-            *spare = input;
+            *spare_input = input;
         }
     }
 
@@ -66,10 +63,11 @@ impl Connection {
         batch: &mut Vec<FramedRequest>,
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
+        spare: &mut Vec<Vec<u8>>,
     ) -> (usize, BytesMut) {
         let input = input.freeze();
         self.session.received = Some(input.clone());
-        let used = self.run(&input, batch, out, fibers);
+        let used = self.run(&input, batch, out, fibers, spare);
         self.session.received = None;
         match input.try_into_mut() {
             Ok(input) => (used, input),
@@ -116,12 +114,13 @@ impl Connection {
         batch: &mut Vec<FramedRequest>,
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
+        spare: &mut Vec<Vec<u8>>,
     ) -> usize {
-        let (mut used, mut destination) = self.run_here(data, batch, out, fibers);
+        let (mut used, mut destination) = self.run_here(data, batch, out, fibers, spare);
         while let Some(to) = destination {
             self.move_to(&to);
             let more;
-            (more, destination) = self.run_here(&data[used..], batch, out, fibers);
+            (more, destination) = self.run_here(&data[used..], batch, out, fibers, spare);
             used += more;
         }
         self.publish_progress(data.len() - used);
@@ -149,6 +148,7 @@ impl Connection {
         batch: &mut Vec<FramedRequest>,
         out: &mut Vec<u8>,
         fibers: &mut Fibers,
+        spare: &mut Vec<Vec<u8>>,
     ) -> (usize, Option<Box<Destination>>) {
         let Self { engine, session, framer, output, dropped, state, slice, .. } = self;
         let live = engine.instance.config.live();
@@ -201,6 +201,12 @@ impl Connection {
                     if logs_large {
                         let reply = out.len().saturating_sub(start);
                         engine.log_large(session, words, request.framed.length(), reply);
+                    }
+                    if let Some(bytes) = session.shared_reply.take() {
+                        count_output(session, out.len() + bytes.len());
+                        output.append(out, spare);
+                        output.append_segment(Segment::Shared(*bytes), spare);
+                        out.extend_from_slice(LINE_END);
                     }
                     let unsent = out.len() + output.len();
                     if output_limit.is_hard_passed(unsent)

@@ -119,7 +119,8 @@ enum State {
 }
 
 impl Connection {
-    pub(super) fn new(node: Arc<Node>, thread: usize, session: Box<Session>, stream: Stream) -> Self {
+    pub(super) fn new(node: Arc<Node>, thread: usize, mut session: Box<Session>, stream: Stream) -> Self {
+        session.takes_shared = true;
         let splices_quotes = node.root().instance.profile.has(SPLICES_QUOTES);
         Self {
             engine: Arc::clone(node.root()),
@@ -184,9 +185,8 @@ impl Connection {
                 return Poll::Pending;
             }
             if self.has_more {
-                let Scratch { batch, output, fibers, spare_input, spare, .. } = scratch;
-                self.run_input(batch, output, fibers, spare_input);
-                self.queue_output(output, spare);
+                self.run_own_input(scratch);
+                self.queue_output(&mut scratch.output, &mut scratch.spare);
                 self.poll_wait(cx, scratch);
                 continue;
             }
@@ -222,7 +222,8 @@ impl Connection {
             }
             let is_waiting = self.session.in_flight.wait.is_some();
             if self.input.is_empty() && !is_waiting {
-                let used = self.run(arrived, &mut scratch.batch, &mut scratch.output, &mut scratch.fibers);
+                let Scratch { batch, output, fibers, spare, .. } = scratch;
+                let used = self.run(arrived, batch, output, fibers, spare);
                 self.keep_input(&arrived[used..], &mut scratch.spare_input);
             } else {
                 self.input.extend_from_slice(arrived);
@@ -230,8 +231,7 @@ impl Connection {
                     self.session.client.seen().note_large_request(self.input.len(), self.engine.instance.cached_now());
                 }
                 if !is_waiting && self.input.len() >= self.framer.needed() {
-                    let Scratch { batch, output, fibers, spare_input, .. } = scratch;
-                    self.run_input(batch, output, fibers, spare_input);
+                    self.run_own_input(scratch);
                 } else {
                     self.publish_input(self.input.len());
                 }
@@ -248,7 +248,8 @@ impl Connection {
             if self.input.len() > self.engine.instance.config.live().query_buffer_limit.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
-            let waits_for_others = !turn::note_requests() && (1..=SHORT).contains(&scratch.output.len());
+            let is_short = (1..=SHORT).contains(&scratch.output.len()) && self.output.is_empty();
+            let waits_for_others = !turn::note_requests() && is_short;
             self.queue_output(&mut scratch.output, &mut scratch.spare);
             if self.is_running_script() {
                 let _ = self.poll_flush(cx, &mut scratch.spare)?;
@@ -262,6 +263,13 @@ impl Connection {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Runs the requests in the connection's own buffer, with their replies to the output of the thread.
+    fn run_own_input(&mut self, scratch: &mut Scratch) {
+        let mut out = std::mem::take(&mut scratch.output);
+        self.run_input(&mut out, scratch);
+        scratch.output = out;
     }
 
     /// Names a client in the log that was not let in, because its TLS handshake has failed.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use super::Connection;
 use crate::base::segment::Segment;
+use crate::clients::session::Session;
 use crate::clients::stats::add;
 
 /// Longer replies are written at once: while they wait they would leave the processor's cache.
@@ -18,7 +19,7 @@ impl Connection {
         if replies.is_empty() {
             return;
         }
-        self.count_output(replies.len());
+        count_output(&self.session, replies.len());
         self.output.append(replies, spare);
         self.publish_output();
     }
@@ -29,15 +30,10 @@ impl Connection {
             return;
         }
         for segment in segments.drain(..) {
-            self.count_output(segment.len());
+            count_output(&self.session, segment.len());
             self.output.append_segment(segment, spare);
         }
         self.publish_output();
-    }
-
-    fn count_output(&self, bytes: usize) {
-        add(&self.session.counters.output_bytes, bytes as u64);
-        add(&self.session.client.seen().sent, bytes as u64);
     }
 
     /// Publishes how much output is unwritten.
@@ -66,4 +62,10 @@ impl Connection {
             Poll::Pending => Ok(Poll::Pending),
         }
     }
+}
+
+/// Counts bytes that are queued.
+pub(super) fn count_output(session: &Session, bytes: usize) {
+    add(&session.counters.output_bytes, bytes as u64);
+    add(&session.client.seen().sent, bytes as u64);
 }

@@ -61,10 +61,10 @@ impl Connection {
     /// Continues as the flow of a finished command says.
     fn go_on(&mut self, flow: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
         match flow {
-            Flow::Continue => self.run_input(&mut scratch.batch, out, &mut scratch.fibers, &mut scratch.spare_input),
+            Flow::Continue => self.run_input(out, scratch),
             Flow::Move(to) => {
                 self.move_to(&to);
-                self.run_input(&mut scratch.batch, out, &mut scratch.fibers, &mut scratch.spare_input);
+                self.run_input(out, scratch);
             }
             Flow::Close => self.state = State::Closing,
             Flow::Reset => self.state = State::Resetting,

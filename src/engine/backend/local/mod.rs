@@ -26,7 +26,7 @@ use crate::clients::instance::Instance;
 use crate::clients::session::{Flow, Session, Wait};
 use crate::commands::{Call, CommandResult, Handler, Handlers, ReplyOrBlock};
 use crate::data::keyspace::{Busy, EvictionPool, Recovery, ReplicatedRun, Scope, View};
-use crate::engine::replies::write;
+use crate::engine::replies::{write, write_or_share};
 use crate::engine::{Engine, Resolved, key_hashes};
 use crate::protocol::{Reply, Words};
 use crate::script::{Interpreters, Yielder};
@@ -170,7 +170,7 @@ impl Local {
                 }
                 let replicated_run = view.begin_replicated_run();
                 let result = run(&mut view, &mut args);
-                let error = write(result, session, out);
+                let error = write_or_share(front, result, session, out);
                 if let Some(run) = replicated_run {
                     self.replicate_run(&mut view, run, words);
                 }
