@@ -16,6 +16,8 @@ enum Line {
     Take(&'static str, &'static str, &'static str, Token, u32),
     /// Who gives it back, or extends it, with a token of its own or of another client.
     GiveBack(&'static str, &'static str, &'static str, Token),
+    /// Who extends it so many times, after so many milliseconds each.
+    Renew(&'static str, &'static str, usize, u32),
     /// Who does something else to a key.
     Other(&'static str, &'static str, &'static str),
     /// Milliseconds pass.
@@ -110,6 +112,9 @@ fn line() -> impl Strategy<Value = Line> {
             Line::Take(by, key, take, token, millis)
         }),
         8 => (client(), lock(), give, owner).prop_map(|(by, key, give, token)| Line::GiveBack(by, key, give, token)),
+        3 => (client(), lock(), 1..12usize, select(vec![1, 300, 990])).prop_map(|(by, key, times, millis)| {
+            Line::Renew(by, key, times, millis)
+        }),
         4 => (client(), lock(), other).prop_map(|(by, key, command)| Line::Other(by, key, command)),
         3 => select(vec![1, 90, 95, 900, 990, 31_000]).prop_map(Line::Pass),
         2 => client().prop_map(Line::Close),
@@ -146,6 +151,9 @@ fn told(lines: &[Line]) -> String {
             }
             Line::GiveBack(by, key, command, token) => {
                 format!("{by}: {}", command.replace("%k", key).replace("%t", &token_of(by, *token)))
+            }
+            Line::Renew(by, key, times, millis) => {
+                format!("+{millis}ms\n{by}: EXTEND {key} {} 30000\n", token_of(by, Token::Last)).repeat(*times)
             }
             Line::Other(by, key, command) => format!("{by}: {}", command.replace("%k", key)),
             Line::Pass(millis) => format!("+{millis}ms"),
@@ -197,6 +205,17 @@ fn a_lock_that_is_given_back_late_three_times_is_close_to_expiry_each_time() {
         |times: usize| format!("{MET} {}", ["a", "b", "c"][..times].iter().map(|t| once(t)).collect::<String>());
     assert_eq!(evidence(Code::CloseToExpiry, &story(3)).len(), 3);
     assert_eq!(found(Code::CloseToExpiry, &story(2)), None);
+}
+
+#[test]
+fn a_lock_that_is_extended_many_times_is_judged_by_its_last_extension() {
+    for times in [1, 2, 7, 8, 9, 30] {
+        let extended = "A: GET data\n+500ms\nA: EXTEND lock:job {a} 1000\n".repeat(times);
+        let taken = format!("{MET}A: SET lock:job {{a}} NX PX 1000\n{extended}");
+        nothing_is_found(&format!("{taken}+500ms\nA: SET data 1\nA: RELEASE lock:job {{a}}\n"));
+        let late = format!("{taken}+1100ms\nB: SET lock:job {{b}} NX PX 1000\nA: RELEASE lock:job {{a}}\n");
+        assert!(found(Code::LateRelease, &late).is_some(), "{times}");
+    }
 }
 
 #[test]

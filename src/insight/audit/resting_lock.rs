@@ -1,5 +1,5 @@
-//! A lock that one client took and to which nothing has happened since but that the client extended it once, that others were refused,
-//! that connections ended, or that the client gave it back, in a tenth of the memory.
+//! A lock that one client took and to which nothing has happened since but that the client extended it some times, that others were
+//! refused, that connections ended, or that the client gave it back, in a tenth of the memory.
 //!
 //! A program that has to do with many locks has nearly all of them like that. What is left out here can be told from the rest:
 //! [`RestingLock::wake`] makes the lock as it was, of which [`RestingLock::of`] makes sure. Extensions, refusals and releases are noted
@@ -47,12 +47,13 @@ pub struct Guarded<'a> {
 
 impl HoldersWork {
     fn of(used_keys: &[u64], guarded: Option<&GuardedWork>) -> Option<Box<Self>> {
-        let work = Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new), extension: None };
+        let work =
+            Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new), extensions: ThinVec::new() };
         work.if_any()
     }
 
     fn if_any(self) -> Option<Box<Self>> {
-        let is_any = !self.used_keys.is_empty() || self.guarded.is_some() || self.extension.is_some();
+        let is_any = !self.used_keys.is_empty() || self.guarded.is_some() || !self.extensions.is_empty();
         is_any.then(|| Box::new(self))
     }
 }
@@ -80,7 +81,7 @@ pub struct RestingLock {
     /// The command that took the lock.
     taken: NotedCommand,
     token: Box<[u8]>,
-    /// In milliseconds on the server's clock, with the extension.
+    /// In milliseconds on the server's clock, with the extensions.
     deadline: Option<NonZeroI64>,
     reasons_when_taken: LockReasons,
     /// The reasons that the command showed, in their order.
@@ -107,6 +108,9 @@ pub struct Taking<'a> {
     pub rules: RestingRules,
 }
 
+/// So many extensions are noted in short: fewer than any rule counts.
+const MAX_EXTENSIONS: usize = 8;
+
 /// What its holder has done since.
 #[derive(Clone, Default)]
 struct HoldersWork {
@@ -114,7 +118,7 @@ struct HoldersWork {
     used_keys: Vec<u64>,
     /// What it wrote, until the key is known for a lock.
     guarded: Option<Box<GuardedWork>>,
-    extension: Option<Box<Extension>>,
+    extensions: ThinVec<Extension>,
 }
 
 /// How a client makes sure that a lock is its own which it extends or gives back.
@@ -363,7 +367,7 @@ impl RestingLock {
     /// The same, with what is told of what has happened since: it was told at once.
     fn wake_telling(&self, recent: &RecentEnds) -> (TrackedLock, FindingCollector) {
         let (acquired, client) = (self.acquired(), self.holder());
-        let deadline = self.extension().map_or(self.deadline, |extension| extension.before).map(NonZeroI64::get);
+        let deadline = self.deadline_after(0).map(NonZeroI64::get);
         let shown = self.shown.into_iter().flatten();
         let reason_sources = shown.map(|reason| (reason, (*acquired).clone())).collect();
         let hold = Hold {
@@ -409,10 +413,10 @@ impl RestingLock {
     fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) -> FindingCollector {
         let mut collector = FindingCollector::default();
         let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
-        if let Some(Extension { command, check, work, .. }) = self.extension() {
+        for (at, Extension { command, check, work, .. }) in self.extensions().iter().enumerate() {
             let source = command.source(self.id.server, &self.id.key, &self.token);
             let by = command.by(self.id.server);
-            let expiry = ExpiryChange::At(self.deadline().unwrap_or_default());
+            let expiry = ExpiryChange::At(self.deadline_after(at + 1).map_or(0, NonZeroI64::get));
             let effect = self.effect(Effect::Expire { expiry, done: true }, *check);
             show(tracked, (&by, &source), (&mut collector, Some(*work)), |tracker| tracker.apply(&effect));
         }
@@ -458,13 +462,18 @@ impl RestingLock {
         !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, OwnerCheck::ByKey)))
     }
 
-    /// The same when it was extended, or got its first deadline then.
+    /// The same when it was extended for the first time, or got its first deadline then.
     fn is_extension_unchecked(&self) -> bool {
-        self.extension().is_some_and(|extension| extension.check == OwnerCheck::ByKey)
+        self.extensions().first().is_some_and(|extension| extension.check == OwnerCheck::ByKey)
     }
 
-    fn extension(&self) -> Option<&Extension> {
-        self.work.as_deref()?.extension.as_deref()
+    fn extensions(&self) -> &[Extension] {
+        self.work.as_deref().map_or(&[], |work| &work.extensions)
+    }
+
+    /// The deadline after so many extensions.
+    fn deadline_after(&self, extensions: usize) -> Option<NonZeroI64> {
+        self.extensions().get(extensions).map_or(self.deadline, |next| next.before)
     }
 
     /// What is told of the command of its holder with this number.
@@ -521,14 +530,15 @@ impl RestingLock {
         (self.refusals.is_empty() && self.since.is_none()).then_some(check)
     }
 
-    /// How an effect of the client that holds it gives it another deadline, and which, if that is the first time, and nothing follows from
-    /// it but that it was done unchecked.
+    /// How an effect of the client that holds it gives it another deadline, and which, if nothing follows from it but that it was done
+    /// unchecked, for the first time.
     pub fn extended_by(&self, effect: &KeyEffect<'_>, at: i64) -> Option<(OwnerCheck, i64)> {
         let Effect::Expire { expiry, done: true } = effect.effect else { return None };
         let deadline = expiry.deadline(at, None).filter(|deadline| *deadline != 0)?;
-        let may_be = self.extension().is_none() && !self.rules.is_timed && is_usual(deadline - at.div_euclid(1000));
+        let before = self.extensions().len();
+        let may_be = before < MAX_EXTENSIONS && !self.rules.is_timed && is_usual(deadline - at.div_euclid(1000));
         let check = self.check_before(effect).filter(|_| may_be)?;
-        Some((check, deadline))
+        (before == 0 || check == OwnerCheck::Compared).then_some((check, deadline))
     }
 
     /// Notes that its holder has given it another deadline, and the reasons with it, which make it known for a lock. Returns the findings
@@ -540,7 +550,9 @@ impl RestingLock {
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         let extension = Extension { command, check, before: self.deadline, work };
-        self.work.get_or_insert_default().extension = Some(Box::new(extension));
+        let extensions = &mut self.work.get_or_insert_default().extensions;
+        extensions.reserve_exact(1);
+        extensions.push(extension);
         self.deadline = NonZeroI64::new(deadline);
         self.reasons = reasons;
         self.rules.has_guess = false;
@@ -632,7 +644,7 @@ impl RestingLock {
 
     /// Whether it has no expiry.
     pub fn is_endless(&self) -> bool {
-        self.rules.is_endless && self.extension().is_none()
+        self.rules.is_endless && self.extensions().is_empty()
     }
 
     /// Whether it was given back.
@@ -644,7 +656,7 @@ impl RestingLock {
         self.number
     }
 
-    /// The deadline, with the extension.
+    /// The deadline, with the extensions.
     pub fn deadline(&self) -> Option<i64> {
         self.deadline.map(NonZeroI64::get)
     }

@@ -1,5 +1,5 @@
 //! What is noted in short: that a client takes a key of which nothing is known, and that a lock at rest refuses a client, or is extended
-//! once or given back by its holder. `closed_connections.rs` has the ends of connections.
+//! or given back by its holder. `closed_connections.rs` has the ends of connections.
 //!
 //! Most attempts to take a lock are refused, and for as long as nothing else happens, nothing follows but who waits for how long. With
 //! many locks it is the memory that costs time: a lock at rest has a tenth of it, and so has a refusal that is postponed. The rules see
