@@ -140,6 +140,8 @@ const ATTACKS: &[Attack] = &[
     }),
     attack("LRANGE of 100 elements of 1 MB", megabytes, || vec![words(&["LRANGE", "list", "0", "-1"])]),
     attack("GET of 1 MB, 200 in one pipeline", megabyte, || vec![words(&["GET", "bits"]); 200]),
+    attack("GET of 400 MB", long_string, || vec![words(&["GET", "long"])]),
+    attack("GETDEL of 400 MB", long_string, || vec![words(&["GETDEL", "long"])]),
     attack("BITCOUNT of 1 MB, 3,000 in one pipeline", megabyte, || vec![words(&["BITCOUNT", "bits"]); 3_000]),
     attack("EVAL of a loop of 20,000, 1,000 in one pipeline", nothing, || {
         vec![words(&["EVAL", "for i = 1, 20000 do end return 1", "0"]); 1_000]
@@ -226,6 +228,10 @@ fn thousand_members() -> Vec<Words> {
 
 fn megabyte() -> Vec<Words> {
     vec![words(&["SETBIT", "bits", "8388607", "1"])]
+}
+
+fn long_string() -> Vec<Words> {
+    vec![words(&["SET", "long", &"l".repeat(400 << 20)])]
 }
 
 fn megabytes() -> Vec<Words> {
