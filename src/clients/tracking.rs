@@ -244,8 +244,8 @@ impl Tracking {
 
     // ---- invalidations
 
-    /// Sends invalidations, while the view that made the changes holds its locks. Those for the session `by` itself, and
-    /// broadcasts, wait for [`deliver`](Self::deliver).
+    /// Sends invalidations, while the view that made the changes holds its locks. Those for the session `by` itself wait for
+    /// [`deliver`](Self::deliver), broadcasts for [`broadcast`](Self::broadcast).
     pub fn notify(
         &self,
         notifications: &[Notification],
@@ -276,7 +276,6 @@ impl Tracking {
         let id = session.client.id();
         let tracking = &mut session.tracking;
         let owed = std::mem::take(&mut tracking.owed);
-        let changed = std::mem::take(&mut tracking.changed);
         let mut table = self.table();
         let own = &mut Some(OwnOutput { id, out: &mut session.messages_behind });
         for key in owed {
@@ -284,7 +283,13 @@ impl Tracking {
             let body = key.map_or_else(|| null(resp3), |key| array(&[&key]));
             table.send(&session.client, tracking.redirect, &body, sender, own);
         }
-        table.broadcast(changed, sender, own);
+    }
+
+    /// Tells the clients that track prefixes what a session has changed since it did so last. What they are told of is found
+    /// behind the replies of the session itself, if it is one of them.
+    pub fn broadcast(&self, sender: &PushSender<'_>, session: &mut Session, out: &mut Vec<u8>) {
+        let changed = std::mem::take(&mut session.tracking.changed);
+        self.table().broadcast(changed, sender, &mut Some(OwnOutput { id: session.client.id(), out }));
     }
 }
 

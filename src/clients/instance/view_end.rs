@@ -65,11 +65,27 @@ impl Instance {
 
     /// Sends the invalidations that a command or a transaction has left for its end.
     pub fn deliver_invalidations(&self, session: &mut Session) {
-        if session.tracking.has_news() {
+        if !session.tracking.owed.is_empty() {
             let sender = self.push_sender();
             self.tracking.deliver(&sender, session);
             self.check_output_limits(&sender.into_slow_clients());
         }
+    }
+
+    /// Tells the clients that track prefixes what the commands of a batch have changed, before its replies are sent. As in
+    /// Redis, a key that was changed several times is told of once.
+    #[inline]
+    pub fn broadcast_invalidations(&self, session: &mut Session, out: &mut Vec<u8>) {
+        if !session.tracking.changed.is_empty() {
+            self.broadcast(session, out);
+        }
+    }
+
+    #[cold]
+    fn broadcast(&self, session: &mut Session, out: &mut Vec<u8>) {
+        let sender = self.push_sender();
+        self.tracking.broadcast(&sender, session, out);
+        self.check_output_limits(&sender.into_slow_clients());
     }
 
     /// Forgets some tracked keys, because there are too many, and invalidates them. Invalidations for a client that runs

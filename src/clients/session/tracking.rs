@@ -36,8 +36,8 @@ pub struct SessionTracking {
     pub redirect: u64,
     /// Keys that the running command changed and that the client itself has read; `None` stands for all of them.
     pub owed: Vec<Option<Box<[u8]>>>,
-    /// What the running command changed, for clients that track prefixes; with the connection that did it, or none if the key
-    /// expired.
+    /// What the commands of a batch changed, for clients that track prefixes; with the connection that did it, or none if the
+    /// key expired.
     pub changed: BTreeMap<Box<[u8]>, Option<u64>>,
 }
 
@@ -62,10 +62,5 @@ impl SessionTracking {
             Choice::OptIn => self.excepted,
             Choice::OptOut => !self.excepted,
         })
-    }
-
-    /// Whether invalidations are due at the end of the command.
-    pub fn has_news(&self) -> bool {
-        !self.owed.is_empty() || !self.changed.is_empty()
     }
 }
