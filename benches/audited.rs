@@ -62,6 +62,8 @@ enum Sent {
 enum Release {
     Script,
     Delex,
+    /// Without a look at the token, as many programs do: the audit tells of it.
+    Del,
 }
 
 const SET: &[&str] = &["SET", "key:__rand_int__", "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"];
@@ -106,6 +108,12 @@ const LOADS: &[Load] = &[
         requests: 800_000,
         limit: 2.0,
         sent: Sent::Held(MANY, Release::Delex),
+    },
+    Load {
+        title: "SET NX PX of 100,000 locks and DEL by key alone",
+        requests: 800_000,
+        limit: 2.0,
+        sent: Sent::Held(MANY, Release::Del),
     },
 ];
 
@@ -297,6 +305,7 @@ impl Contenders {
                 bytes.extend(match self.release {
                     Release::Script => request(&[b"EVALSHA", &self.sha, b"1", key, token]),
                     Release::Delex => request(&[b"DELEX", key, b"IFEQ", token]),
+                    Release::Del => request(&[b"DEL", key]),
                 });
             }
             let taken: Vec<(String, String)> = (released.len()..PER_TRIP).map(|_| self.lock()).collect();
