@@ -59,7 +59,8 @@ fn lock() -> impl Strategy<Value = &'static str> {
 
 fn taking() -> impl Strategy<Value = Token> {
     prop_oneof![8 => Just(Token::New), 2 => Just(Token::Last), 1 => Just(Token::OfOther),
-        2 => select(vec!["1", "owner-7", "1700000000", "w1-{ms+0}"]).prop_map(Token::Fixed),
+        2 => select(vec!["owner-7", "1700000000", "w1-{ms+0}"]).prop_map(Token::Fixed),
+        4 => select(vec!["1", "1", "x", "locked"]).prop_map(Token::Fixed),
         4 => select(vec!["{s+1}", "{s+30}", "{ms+1}", "{ms+30}", "{f+1}", "a:{s+30}"]).prop_map(Token::Fixed),
         1 => select(vec![LONG, LONGER]).prop_map(Token::Fixed)]
 }
@@ -239,6 +240,18 @@ fn the_same_token_after_a_release_in_short_is_constant() {
         |client: &str| format!("{client}: SET lock:job owner-a NX PX 30000\n {client}: RELEASE lock:job owner-a\n");
     let story = format!("{MET} {}{}{}", use_by("A"), use_by("A"), use_by("B"));
     assert!(found(Code::TokenConstant, &story).is_some());
+}
+
+#[test]
+fn each_refusal_of_a_value_that_everybody_writes_shows_that_it_is_no_token() {
+    let attempts: String =
+        ["A", "B", "a", "b", "B"].map(|client| format!("{client}: SET lock:q 1 NX PX 30000\n")).concat();
+    let played = play(&format!("{MET}{attempts}"));
+    let findings = played.findings();
+    let constant = findings.iter().find(|finding| finding.code == Code::TokenConstant).expect("a finding");
+    assert_eq!((constant.times, constant.last_seq - constant.seq), (4, 3));
+    let shown: Vec<&str> = constant.evidence.iter().map(|shown| &*shown.source.line).collect();
+    assert_eq!(shown, ["SET lock:q 1 NX PX 30000"; 2]);
 }
 
 #[test]

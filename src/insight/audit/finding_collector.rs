@@ -282,6 +282,20 @@ impl FindingCollector {
         }
     }
 
+    /// Counts that the command with this number shows again what was found about a lock, whose culprit is nobody, if it is listed and always
+    /// as severe. Returns whether it did.
+    pub fn count_again(&mut self, code: Code, id: &LockId, seq: u64) -> bool {
+        if !self.are_whole() || !self.marks.is_empty() {
+            return false;
+        }
+        let known = self.known.get(&(code, id.server, id.db, id.shared_key(), 0, None));
+        if let Some(&known) = known {
+            let known = Arc::make_mut(&mut self.findings[known]);
+            (known.times, known.last_seq) = (known.times + 1, seq);
+        }
+        known.is_some()
+    }
+
     fn publish(&mut self, mut finding: Finding) {
         if self.scope.off.contains(&finding.code) {
             return;

@@ -26,7 +26,7 @@ use super::lock_tracker::LockTracker;
 use super::program_links::{ProgramLinks, SharedConnections};
 use super::recent_ends::{ConnectionEnd, RecentEnds};
 use super::rule_context::RuleContext;
-use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, guess, is_usual};
+use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, constant, guess, is_trivial, is_usual};
 use super::timestamp::Timestamp;
 
 /// A lock with what is remembered beside it.
@@ -409,7 +409,7 @@ impl RestingLock {
     }
 
     /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
-    /// lock was left behind, or extended or given back unchecked. Returns that.
+    /// lock was left behind, extended or given back unchecked, or that others use its token. Returns that, unless it is held back.
     fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) -> FindingCollector {
         let mut collector = FindingCollector::default();
         let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
@@ -448,7 +448,12 @@ impl RestingLock {
             show(tracked, (&by, &source), (&mut collector, None), |tracker| tracker.apply(&effect));
         }
         show_ends_before(u64::MAX, tracked, &mut collector);
-        let is_told = [self.is_endless() && self.is_left(recent), self.is_unchecked(), self.is_extension_unchecked()];
+        let is_told = [
+            self.is_endless() && self.is_left(recent),
+            self.is_unchecked(),
+            self.is_extension_unchecked(),
+            self.refused_with_constant().is_some(),
+        ];
         let told = is_told.into_iter().map(usize::from).sum::<usize>();
         let held_back = self.pending.len() + usize::from(self.rules.has_guess);
         let is_silent = collector.findings().len() + tracked.lock.pending.len() == held_back + told;
@@ -709,6 +714,25 @@ impl RestingLock {
     pub fn guess(&self) -> Finding {
         let source = self.acquired();
         guess(&self.id, &self.token, &source).finding(&self.id, &source, 1)
+    }
+
+    /// The first client that was refused with the same token, if that is one that everybody writes who has none.
+    pub fn refused_with_constant(&self) -> Option<&Refusal> {
+        let is_it = |refusal: &&Refusal| refusal.value.is_none() && refusal.command.client() != self.taken.client();
+        self.refusals.iter().find(is_it).filter(|_| self.rules.has_token && is_trivial(&self.token))
+    }
+
+    /// That others use its token, as the last refusal has shown again.
+    pub fn constant(&self) -> Option<Finding> {
+        let (first, last) = (self.refused_with_constant()?, self.refusals.last()?);
+        let [first, last] = [first, last].map(|refusal| refusal.source(&self.id, &self.token));
+        let draft = constant(&self.id, &self.token, (&self.holder(), &self.acquired()), [&first, &last]);
+        Some(draft.finding(&self.id, &last, 1))
+    }
+
+    /// Whether tokens are compared there.
+    pub fn has_token(&self) -> bool {
+        self.rules.has_token
     }
 
     pub fn refusals(&self) -> &[Refusal] {

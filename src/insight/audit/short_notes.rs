@@ -56,6 +56,8 @@ pub struct Consequence {
     is_alike: bool,
     /// Whether it is the client that holds the lock.
     is_own: bool,
+    /// Whether the value is one that everybody writes who has no token, and others than the holder have.
+    is_constant: bool,
 }
 
 /// A command that asks for a lock.
@@ -134,16 +136,17 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
         }
     }
     let (is_alike, is_own) = (*value == lock.token(), lock.was_taken_by(by));
+    // Two that ask in the same second offer the same time.
+    let is_reuse = is_alike && timestamp.is_none();
     if is_own {
         // As of a default or a flag, of which one writer makes sure as often as it likes.
         if !is_unique_token(value) {
             reasons.note_data();
         }
     } else {
-        let is_quiet = || is_quiet(value, *at, by.seen) && !is_of_attempt(value);
-        // Two that ask in the same second offer the same time.
-        let is_reuse = is_alike && timestamp.is_none();
-        if lock.holder().same_program(by) == SameProgram::Yes || is_reuse && !is_quiet() {
+        // Of a value that everybody writes who has no token, it is told here that others have it.
+        let is_noted = || is_trivial(value) || is_quiet(value, *at, by.seen) && !is_of_attempt(value);
+        if lock.holder().same_program(by) == SameProgram::Yes || is_reuse && !is_noted() {
             return None;
         }
         match shown_by_refusal(reasons, Some(lock.token()), Some(value)) {
@@ -151,7 +154,13 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
             None => reasons.note_data(),
         }
     }
-    Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own })
+    let was_constant = || lock.refused_with_constant().is_some();
+    if reasons.are_enough() && !lock.reasons().are_enough() && was_constant() {
+        // What was held back until now is told.
+        return None;
+    }
+    let is_constant = is_reuse && lock.has_token() && is_trivial(value) && (!is_own || was_constant());
+    Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own, is_constant })
 }
 
 /// The reasons of a lock at rest with those that its release shows.
@@ -532,6 +541,14 @@ impl AuditState {
         self.prune_met(by);
     }
 
+    /// The command with this number has shown that others use the token of a lock at rest, too.
+    fn tell_constant(&mut self, place: Place, id: &LockId, seq: u64) {
+        let Some(lock) = self.locks.resting(place) else { return };
+        if !self.collector.count_again(Code::TokenConstant, id, seq) {
+            self.collector.add_if_listed((Code::TokenConstant, 0), id, || lock.constant());
+        }
+    }
+
     /// Notes a refusal at a lock at rest.
     fn postpone(&mut self, place: Place, by: &ClientIdentity, mut refusal: Refusal, consequence: &Consequence) {
         let Some(lock) = self.locks.resting(place) else { return };
@@ -569,7 +586,11 @@ impl AuditState {
         let now = (refusal.command.at, refusal.command.real);
         let has_circle = waits && self.global.has_circle(&self.clients, by, &id, now);
         let source = has_circle.then(|| refusal.source(&id, token));
+        let seq = refusal.command.seq;
         self.locks.postpone(place, refusal, consequence.reasons).into_iter().for_each(|told| self.collector.add(told));
+        if consequence.is_constant && consequence.reasons.are_enough() {
+            self.tell_constant(place, &id, seq);
+        }
         self.prune_met(by);
         if let Some(source) = source {
             self.with_lock(&id, Some(by), source, |tracker| tracker.global.tell_circle(&mut tracker.context));

@@ -42,7 +42,7 @@ pub struct RuleState {
 #[derive(Clone)]
 pub struct RestingRules {
     /// It was taken with a token that can be used a second time.
-    has_token: bool,
+    pub has_token: bool,
     /// It was taken without an expiry.
     pub is_endless: bool,
     /// Its token is the time at which it ends.

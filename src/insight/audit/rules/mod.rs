@@ -28,7 +28,7 @@ pub use expiry::is_usual;
 pub use failover::{LostHold, Replacement};
 pub use order::{WaitCommand, work_while_holding};
 pub use redlock::{AttemptName, NotedAnswer, is_of_attempt};
-pub use tokens::{beginning, class_of, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
+pub use tokens::{beginning, class_of, constant, guess, is_count, is_quiet, is_trivial, is_unique_token, may_be_owner};
 pub use waiting::OFTEN_REFUSED;
 
 #[cfg(test)]

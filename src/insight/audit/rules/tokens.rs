@@ -143,20 +143,31 @@ fn used(context: &mut RuleContext<'_>, state: &mut TokensState, token: &[u8], to
     }
     let is_constant = !is_strong && (is_trivial(token) || is_frequent);
     if let (Some(other), true) = (&known.other, is_constant) {
-        let sentence = format!(
-            "{} and {} used the same token for {}, so that each can release and extend the other's: `{}`",
-            known.client.display_name(),
-            other.display_name(),
-            quoted(context.lock),
-            String::from_utf8_lossy(token)
-        );
-        let evidence = vec![
-            known.first.shows("used the token"),
-            other.shows("used the same token"),
-            context.now("used the same token"),
-        ];
-        context.report(FindingDraft { code: Code::TokenConstant, severity: None, sentence, evidence, culprit: 0 });
+        let id = &context.lock.id;
+        if !(context.lock.is_known() && context.collector.count_again(Code::TokenConstant, id, source.seq)) {
+            let draft = constant(id, token, (&known.client, &known.first), [other, &source]);
+            context.report(draft);
+        }
     }
+}
+
+/// What is told of a token that others use, too, who can write it as well. It is as severe as ever.
+pub fn constant(
+    id: &LockId,
+    token: &[u8],
+    (client, first): (&ClientIdentity, &Arc<JournalRef>),
+    [other, now]: [&Arc<JournalRef>; 2],
+) -> FindingDraft {
+    let sentence = format!(
+        "{} and {} used the same token for `{}`, so that each can release and extend the other's: `{}`",
+        client.display_name(),
+        other.display_name(),
+        String::from_utf8_lossy(&id.key),
+        String::from_utf8_lossy(beginning(token))
+    );
+    let evidence =
+        vec![first.shows("used the token"), other.shows("used the same token"), now.shows("used the same token")];
+    FindingDraft { code: Code::TokenConstant, severity: None, sentence, evidence, culprit: 0 }
 }
 
 /// Whether nothing is told of a client that is refused with a token which another one has used, whoever these are.
