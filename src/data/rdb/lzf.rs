@@ -17,17 +17,25 @@ const TABLE_SIZE: usize = 1 << TABLE_BITS;
 /// Compresses to at most `limit` bytes; `None` if that is not possible. Finds the same references as LibLZF, so the
 /// result equals Redis's byte for byte.
 pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
-    compress_with(Table::for_length(input.len()), input, limit)
+    /// Strings below this length have few enough slots for a sparse table.
+    const SHORT: usize = 4096;
+    if input.len() < SHORT {
+        compress_with(SparseTable::for_length(input.len()), input, limit)
+    } else {
+        compress_with(WholeTable::new(), input, limit)
+    }
 }
 
-fn compress_with(mut table: Table, input: &[u8], limit: usize) -> Option<Vec<u8>> {
+fn compress_with(mut table: impl Table, input: &[u8], limit: usize) -> Option<Vec<u8>> {
+    // Positions have 32 bits.
+    u32::try_from(input.len()).ok()?;
     let mut out = Output::new(limit);
     let mut at = 0;
-    while at + 2 < input.len() {
-        let seen = table.replace(slot(input, at), u32::try_from(at).ok()?) as usize;
-        let found = seen > 0 && at - seen <= MOST_DISTANCE && input[seen..seen + 3] == input[at..at + 3];
+    while let Some(bytes) = three_bytes(input, at) {
+        let seen = table.replace(slot(bytes), at as u32) as usize;
+        let found = seen > 0 && at - seen <= MOST_DISTANCE && three_bytes(input, seen) == Some(bytes);
         if !found {
-            out.literal(input[at])?;
+            out.literal(bytes[0])?;
             at += 1;
             continue;
         }
@@ -40,14 +48,16 @@ fn compress_with(mut table: Table, input: &[u8], limit: usize) -> Option<Vec<u8>
         }
         // LibLZF adds only the last two positions inside a match to its table.
         for place in at - 2..at {
-            table.replace(slot(input, place), u32::try_from(place).ok()?);
+            if let Some(bytes) = three_bytes(input, place) {
+                table.replace(slot(bytes), place as u32);
+            }
         }
     }
     out.has_room_for(3)?;
     for &byte in &input[at..] {
-        out.append_literal(byte);
+        out.literal(byte)?;
     }
-    Some(out.finish())
+    out.finish()
 }
 
 /// Decompresses. `None` if the input is damaged or does not make exactly `whole` bytes.
@@ -95,56 +105,72 @@ pub fn expand(input: &[u8], whole: usize) -> Option<Vec<u8>> {
 ///
 /// LibLZF does not clear its table, which is on the stack. Positions left from an earlier run are the one thing that this does
 /// not reproduce.
-enum Table {
-    Whole(Vec<u32>),
-    /// The used slots alone, each with its number, by open addressing: clearing the whole table would take longer than
-    /// compressing a short string. The number of places is a power of two, and above that of slots that can be used.
-    Sparse(Vec<(u32, u32)>),
+trait Table {
+    /// Puts a position into a slot. Returns the one before.
+    fn replace(&mut self, slot: u16, position: u32) -> u32;
 }
+
+struct WholeTable(Vec<u32>);
+
+impl WholeTable {
+    fn new() -> Self {
+        Self(vec![0; TABLE_SIZE])
+    }
+}
+
+impl Table for WholeTable {
+    #[inline]
+    fn replace(&mut self, slot: u16, position: u32) -> u32 {
+        std::mem::replace(&mut self.0[usize::from(slot)], position)
+    }
+}
+
+/// The used slots alone, each with its number, by open addressing: clearing the whole table would take longer than
+/// compressing a short string. The number of places is a power of two, and above that of slots that can be used.
+struct SparseTable(Vec<(u32, u32)>);
 
 /// The number of no slot.
 const FREE: u32 = u32::MAX;
 
-impl Table {
+impl SparseTable {
     fn for_length(length: usize) -> Self {
-        /// Strings below this length have few enough slots.
-        const SHORT: usize = 4096;
-        if length < SHORT { Self::Sparse(vec![(FREE, 0); (length * 2).next_power_of_two()]) } else { Self::whole() }
-    }
-
-    fn whole() -> Self {
-        Self::Whole(vec![0; TABLE_SIZE])
-    }
-
-    /// Puts a position into a slot. Returns the one before.
-    fn replace(&mut self, slot: usize, position: u32) -> u32 {
-        match self {
-            Self::Whole(table) => std::mem::replace(&mut table[slot], position),
-            Self::Sparse(table) => {
-                let last = table.len() - 1;
-                let number = slot as u32;
-                let mut place = (number.wrapping_mul(0x9e37_79b9) >> 16) as usize & last;
-                while table[place].0 != number {
-                    if table[place].0 == FREE {
-                        table[place] = (number, position);
-                        return 0;
-                    }
-                    place = (place + 1) & last;
-                }
-                std::mem::replace(&mut table[place].1, position)
-            }
-        }
+        Self(vec![(FREE, 0); (length * 2).next_power_of_two()])
     }
 }
 
-/// The table slot of the three bytes at a position.
-fn slot(input: &[u8], at: usize) -> usize {
-    let bytes = u32::from(input[at]) << 16 | u32::from(input[at + 1]) << 8 | u32::from(input[at + 2]);
-    ((bytes >> (24 - TABLE_BITS)).wrapping_sub(bytes.wrapping_mul(5)) as usize) % TABLE_SIZE
+impl Table for SparseTable {
+    #[inline]
+    fn replace(&mut self, slot: u16, position: u32) -> u32 {
+        let table = &mut self.0;
+        let last = table.len() - 1;
+        let number = u32::from(slot);
+        let mut place = (number.wrapping_mul(0x9e37_79b9) >> 16) as usize & last;
+        while table[place].0 != number {
+            if table[place].0 == FREE {
+                table[place] = (number, position);
+                return 0;
+            }
+            place = (place + 1) & last;
+        }
+        std::mem::replace(&mut table[place].1, position)
+    }
+}
+
+#[inline]
+fn three_bytes(input: &[u8], at: usize) -> Option<[u8; 3]> {
+    input.get(at..)?.first_chunk().copied()
+}
+
+/// The table slot of three bytes.
+#[inline]
+fn slot([first, second, third]: [u8; 3]) -> u16 {
+    let bytes = u32::from_be_bytes([0, first, second, third]);
+    (bytes >> (24 - TABLE_BITS)).wrapping_sub(bytes.wrapping_mul(5)) as u16
 }
 
 /// The length of a match of at least three bytes. Like LibLZF, it compares the next 16 bytes in one step where there is
 /// room for them, so a match can exceed `most`.
+#[inline]
 fn match_length(input: &[u8], seen: usize, at: usize, most: usize) -> usize {
     let most = if most > 16 { most.max(19) } else { most };
     let mut length = 3;
@@ -157,69 +183,77 @@ fn match_length(input: &[u8], seen: usize, at: usize, most: usize) -> usize {
 /// The compressed output. Like LibLZF, it reserves the first byte of a run before the run has literals, which matters
 /// at the size limit.
 struct Output {
+    /// As long as the limit.
     bytes: Vec<u8>,
-    limit: usize,
+    /// How many of them are written. The reserved byte may be one more than there are.
+    len: usize,
     /// The number of literals in the open run.
     run: usize,
 }
 
 impl Output {
     fn new(limit: usize) -> Self {
-        Self { bytes: vec![0], limit, run: 0 }
+        Self { bytes: vec![0; limit], len: 1, run: 0 }
     }
 
-    fn literal(&mut self, byte: u8) -> Option<()> {
-        self.has_room_for(1)?;
-        self.append_literal(byte);
+    #[inline]
+    fn put(&mut self, byte: u8) -> Option<()> {
+        *self.bytes.get_mut(self.len)? = byte;
+        self.len += 1;
         Some(())
     }
 
-    fn append_literal(&mut self, byte: u8) {
-        self.bytes.push(byte);
+    #[inline]
+    fn literal(&mut self, byte: u8) -> Option<()> {
+        self.put(byte)?;
         self.run += 1;
         if self.run == MOST_LITERALS {
-            self.close_run();
-            self.bytes.push(0);
+            self.close_run()?;
+            self.len += 1;
         }
+        Some(())
     }
 
     /// Writes a back reference; `distance` is one less than the actual distance.
+    #[inline]
     fn reference(&mut self, distance: usize, length: usize) -> Option<()> {
-        let end = self.bytes.len() - usize::from(self.run == 0);
-        if end + 4 >= self.limit {
+        let end = self.len - usize::from(self.run == 0);
+        if end + 4 >= self.bytes.len() {
             return None;
         }
-        self.close_run();
+        self.close_run()?;
         let (length, high) = (length - 2, (distance >> 8) as u8);
         if length < 7 {
-            self.bytes.push((length as u8) << 5 | high);
+            self.put((length as u8) << 5 | high)?;
         } else {
-            self.bytes.push(7 << 5 | high);
-            self.bytes.push((length - 7) as u8);
+            self.put(7 << 5 | high)?;
+            self.put((length - 7) as u8)?;
         }
-        self.bytes.push(distance as u8);
-        self.bytes.push(0);
+        self.put(distance as u8)?;
+        self.len += 1;
         Some(())
     }
 
-    /// Writes the length of the open run in front of it, or removes the reserved byte of an empty run.
-    fn close_run(&mut self) {
+    /// Writes the length of the open run in front of it, or takes the reserved byte of an empty run back.
+    #[inline]
+    fn close_run(&mut self) -> Option<()> {
         if self.run == 0 {
-            self.bytes.pop();
+            self.len -= 1;
         } else {
-            let start = self.bytes.len() - self.run - 1;
-            self.bytes[start] = self.run as u8 - 1;
+            *self.bytes.get_mut(self.len - self.run - 1)? = self.run as u8 - 1;
             self.run = 0;
         }
+        Some(())
     }
 
     fn has_room_for(&self, more: usize) -> Option<()> {
-        (self.bytes.len() + more <= self.limit).then_some(())
+        (self.len + more <= self.bytes.len()).then_some(())
     }
 
-    fn finish(mut self) -> Vec<u8> {
-        self.close_run();
-        self.bytes
+    fn finish(mut self) -> Option<Vec<u8>> {
+        self.close_run()?;
+        self.bytes.truncate(self.len);
+        Some(self.bytes)
     }
 }
 
@@ -227,7 +261,7 @@ impl Output {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Table, compress, compress_with, expand};
+    use super::{WholeTable, compress, compress_with, expand};
 
     #[test]
     fn what_does_not_get_smaller_is_not_compressed() {
@@ -260,7 +294,7 @@ mod tests {
 
         #[test]
         fn a_short_string_is_compressed_as_with_the_whole_table(input in prop::collection::vec(0u8..9, 0..4095)) {
-            prop_assert_eq!(compress(&input, input.len()), compress_with(Table::whole(), &input, input.len()));
+            prop_assert_eq!(compress(&input, input.len()), compress_with(WholeTable::new(), &input, input.len()));
         }
 
         #[test]

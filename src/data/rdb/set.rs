@@ -21,14 +21,26 @@ pub fn write(out: &mut Vec<u8>, members: &[Bytes<'_>], packed: bool) {
 }
 
 pub fn write_integers(out: &mut Vec<u8>, width: u8, values: &[i64]) {
-    let mut bytes = Vec::with_capacity(INTEGERS_HEADER + values.len() * usize::from(width));
-    bytes.extend_from_slice(&u32::from(width).to_le_bytes());
-    bytes.extend_from_slice(&u32::try_from(values.len()).unwrap_or(u32::MAX).to_le_bytes());
-    for value in values {
-        bytes.extend_from_slice(&value.to_le_bytes()[..usize::from(width)]);
+    let mut bytes = vec![0; INTEGERS_HEADER + values.len() * usize::from(width)];
+    let (header, integers) = bytes.split_at_mut(INTEGERS_HEADER);
+    header[..4].copy_from_slice(&u32::from(width).to_le_bytes());
+    header[4..].copy_from_slice(&u32::try_from(values.len()).unwrap_or(u32::MAX).to_le_bytes());
+    match width {
+        2 => fill::<2>(integers, values),
+        4 => fill::<4>(integers, values),
+        _ => fill::<8>(integers, values),
     }
     out.push(SET_INTEGERS);
     write_string(out, &bytes);
+}
+
+/// Writes the integers. The width is a constant, so that the processor can take several at once.
+fn fill<const WIDTH: usize>(bytes: &mut [u8], values: &[i64]) {
+    for (place, value) in bytes.as_chunks_mut::<WIDTH>().0.iter_mut().zip(values) {
+        if let Some(low) = value.to_le_bytes().first_chunk() {
+            *place = *low;
+        }
+    }
 }
 
 pub fn read(reader: &mut Reader<'_>) -> Option<Content<'static>> {

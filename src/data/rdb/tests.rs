@@ -341,9 +341,15 @@ proptest! {
         values.sort_unstable();
         let profile = Profile::default();
         let members: Vec<Cow<'_, [u8]>> = members.into_iter().map(Cow::Owned).collect();
-        let integers = Content::Integers { width: 8, values: values.into() };
+        let narrow = |bits: u32, width| {
+            let mut values: Vec<i64> = values.iter().map(|value| value >> (64 - bits)).collect();
+            values.dedup();
+            Content::Integers { width, values: values.into() }
+        };
+        let (two, four) = (narrow(16, 2), narrow(32, 4));
+        let eight = Content::Integers { width: 8, values: values.into() };
         let packed = Content::Set { members: members.clone(), packed: true };
-        for content in [integers, packed, Content::Set { members, packed: false }] {
+        for content in [two, four, eight, packed, Content::Set { members, packed: false }] {
             prop_assert_eq!(load(&dump(&content, &profile), &profile), Ok(content));
         }
     }
