@@ -6,7 +6,7 @@ use crate::base::error::CommandError;
 use crate::base::profile::{Profile, Since};
 use crate::clients::slow_log::CommandLog;
 use crate::commands::{Call, Command, CommandResult, Handler};
-use crate::protocol::{Reply, parse_integer};
+use crate::protocol::{Bulks, Reply, parse_integer};
 use crate::spec::{Args, Arity, CommandSpec, Flag};
 
 pub(super) const ROWS: &[Command] = &[COMMANDLOG, SLOWLOG];
@@ -105,19 +105,23 @@ fn count(word: &[u8], profile: &Profile) -> Result<usize, CommandError> {
 
 /// The newest entries of a log.
 fn shown(log: &CommandLog, most: usize) -> Reply<'static> {
-    let mut entries = Vec::new();
-    log.for_each(most, |entry| {
-        let words = entry.words.as_words().iter().map(|word| Reply::bulk(word.to_vec()));
-        entries.push(Reply::Array(vec![
-            Reply::Integer(entry.id as i64),
-            Reply::Integer(entry.time),
-            Reply::Integer(entry.value),
-            Reply::Array(words.collect()),
-            Reply::text(entry.address.clone()),
-            Reply::bulk(entry.name.clone()),
-        ]));
+    let mut written = Bulks::with_capacity(most.min(log.len()));
+    log.for_each(most, |logged| {
+        if written.are_full() {
+            return;
+        }
+        let words = logged.words.as_words();
+        let mut entry = written.add();
+        entry.array(6);
+        entry.integer(logged.id as i64);
+        entry.integer(logged.time);
+        entry.integer(logged.value);
+        entry.array(words.len());
+        words.iter().for_each(|word| entry.bulk(word));
+        entry.bulk(logged.address.as_bytes());
+        entry.bulk(&logged.name);
     });
-    Reply::Array(entries)
+    Reply::Bulks(written)
 }
 
 // ---- COMMANDLOG

@@ -19,7 +19,10 @@ pub use number::{
     is_whole, parse_float, parse_integer, write_double, write_general, write_integer, write_short_double,
     write_shortest,
 };
-pub use reply::{BulkWriter, Bulks, LARGEST as LARGEST_REPLY, LINE_END, Protocol, Reply, bulk_line, first_error};
+pub use reply::{
+    BulkWriter, Bulks, LARGE as LARGE_REPLY, LARGEST as LARGEST_REPLY, LINE_END, Protocol, Reply, bulk_line,
+    first_error,
+};
 pub use reply_scanner::{ReplyScanner, array_elements};
 pub use request::write_request;
 pub use words::{OwnedWords, Span, Words, until_nul};

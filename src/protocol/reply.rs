@@ -1,6 +1,10 @@
 //! Replies as values, and their encoding as RESP2 or RESP3.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::ops::Range;
 
 use bytes::Bytes;
 
@@ -33,7 +37,7 @@ pub enum Reply<'a> {
     /// The null array: `*-1`, or `_` in RESP3.
     NullArray,
     Array(Vec<Reply<'a>>),
-    /// An array of bulk strings, or of arrays of them.
+    /// An array of bulk strings, or of arrays of them and of integers.
     Bulks(Bulks),
     /// Pairs in the given order; a flat array in RESP2.
     Map(Vec<(Reply<'a>, Reply<'a>)>),
@@ -62,7 +66,7 @@ pub enum Reply<'a> {
     Nothing,
 }
 
-/// Bulk strings, or arrays of them, encoded as they are added: for many, that takes half as long as collecting them first.
+/// Bulk strings, or arrays of them and of integers, encoded as they are added: for many, that takes half as long as collecting them first.
 #[derive(Clone, Debug, Default)]
 pub struct Bulks {
     count: usize,
@@ -94,12 +98,17 @@ impl Bulks {
     /// Whether it takes long to copy them.
     #[inline]
     pub fn are_large(&self) -> bool {
-        self.written.len() >= LARGE_BULKS
+        self.written.len() >= LARGE
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         number_line(out, b'*', self.count as i64);
         out.extend_from_slice(&self.written[self.head..]);
+    }
+
+    /// Whether nothing more is added, as with [`LARGEST`].
+    pub fn are_full(&self) -> bool {
+        self.written.len() > LARGEST
     }
 
     /// The encoded array.
@@ -113,7 +122,7 @@ impl Bulks {
     }
 }
 
-/// Writes bulk strings, and the beginnings of arrays of them.
+/// Writes bulk strings, integers, and the beginnings of arrays of them.
 pub struct BulkWriter<'b>(&'b mut Vec<u8>);
 
 impl BulkWriter<'_> {
@@ -128,6 +137,11 @@ impl BulkWriter<'_> {
         bulk(self.0, bytes);
     }
 
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        number_line(self.0, b':', value);
+    }
+
     /// A bulk string of an integer in decimal.
     #[inline]
     pub fn digits(&mut self, value: i64) {
@@ -140,7 +154,8 @@ const LONGEST_LINE: usize = 24;
 /// The estimated size of a short bulk string, and the most for which capacity is reserved.
 const SHORT_BULK: usize = 16;
 const MOST_AT_ONCE: usize = 4096;
-const LARGE_BULKS: usize = 64 * 1024;
+/// It takes long to copy so many bytes.
+pub const LARGE: usize = 64 * 1024;
 
 impl<'a> Reply<'a> {
     pub const OK: Reply<'static> = Reply::Status("OK");
@@ -172,6 +187,33 @@ impl<'a> Reply<'a> {
                 break;
             }
             item.write(protocol, &mut out);
+        }
+        Self::Encoded(out)
+    }
+
+    /// A map of pairs that may come more than once: a pair that has the name of an earlier one is copied from there.
+    pub fn encoded_map<N: Eq + Hash, T>(
+        protocol: Protocol,
+        named: &[(N, T)],
+        mut pair: impl FnMut(&T) -> (Self, Self),
+    ) -> Self {
+        let mut out = Vec::new();
+        map_line(&mut out, if protocol == Protocol::Resp3 { b'%' } else { b'*' }, named.len());
+        let mut written = HashMap::new();
+        for (name, item) in named {
+            if out.len() > LARGEST {
+                break;
+            }
+            let start = out.len();
+            match written.entry(name) {
+                Entry::Occupied(earlier) => out.extend_from_within(Range::clone(earlier.get())),
+                Entry::Vacant(first) => {
+                    let (key, value) = pair(item);
+                    key.write(protocol, &mut out);
+                    value.write(protocol, &mut out);
+                    first.insert(start..out.len());
+                }
+            }
         }
         Self::Encoded(out)
     }
@@ -340,9 +382,13 @@ fn array(out: &mut Vec<u8>, kind: u8, items: &[Reply<'_>], protocol: Protocol) {
     }
 }
 
+/// The line in front of so many pairs.
+fn map_line(out: &mut Vec<u8>, kind: u8, pairs: usize) {
+    number_line(out, kind, if kind == b'*' { pairs * 2 } else { pairs } as i64);
+}
+
 fn map(out: &mut Vec<u8>, kind: u8, pairs: &[(Reply<'_>, Reply<'_>)], protocol: Protocol) {
-    let count = if kind == b'*' { pairs.len() * 2 } else { pairs.len() };
-    number_line(out, kind, count as i64);
+    map_line(out, kind, pairs.len());
     for (key, value) in pairs {
         if out.len() > LARGEST {
             break;
@@ -389,15 +435,32 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_come_again_are_encoded_as_in_any_map() {
+        let pair = |item: &i64| (Reply::text(format!("k{item}")), Reply::Set(vec![Reply::Integer(*item), Reply::Null]));
+        for items in [&[][..], &[1], &[1, 2, 1, 1, 3, 2, 100]] {
+            for protocol in [Protocol::Resp2, Protocol::Resp3] {
+                let (mut one, mut other) = (Vec::new(), Vec::new());
+                Reply::Map(items.iter().map(pair).collect()).write(protocol, &mut one);
+                let named: Vec<_> = items.iter().map(|item| (*item, *item)).collect();
+                Reply::encoded_map(protocol, &named, pair).write(protocol, &mut other);
+                assert_eq!(one, other);
+            }
+        }
+    }
+
+    #[test]
     fn bulks_are_encoded_alike_however_many_were_expected() {
         for expected in [0, 1, 2, 3, 10, 100_000] {
             let mut bulks = Bulks::with_capacity(expected);
             bulks.add().bulk(b"a");
             bulks.add().digits(12);
-            bulks.add().array(0);
+            let mut pair = bulks.add();
+            pair.array(2);
+            pair.integer(-7);
+            pair.array(0);
             let mut written = Vec::new();
             Reply::Bulks(bulks.clone()).write(Protocol::Resp2, &mut written);
-            assert_eq!(written, b"*3\r\n$1\r\na\r\n$2\r\n12\r\n*0\r\n");
+            assert_eq!(written, b"*3\r\n$1\r\na\r\n$2\r\n12\r\n*2\r\n:-7\r\n*0\r\n");
             assert_eq!(bulks.into_encoded(), written);
         }
         assert_eq!(Bulks::default().into_encoded(), b"*0\r\n");
