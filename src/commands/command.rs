@@ -163,12 +163,14 @@ fn info(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
 
 fn docs(call: &mut Call<'_>, args: &mut Args<'_>) -> CommandResult<'static> {
     let table = call.table;
-    Ok(Reply::Map(if args.is_empty() {
-        table.named_rows().map(|row| command_docs(table, None, row)).collect()
-    } else {
-        let found = args.rest().iter().filter_map(|name| table.find_full(name));
-        found.map(|(container, row)| command_docs(table, container, row)).collect()
-    }))
+    if args.is_empty() {
+        return Ok(Reply::Map(table.named_rows().map(|row| command_docs(table, None, row)).collect()));
+    }
+    let found = args.rest().iter().filter_map(|name| table.find_full(name));
+    let named: Vec<_> = found
+        .map(|(container, row)| ((container.map(|container| container.name), row.name), (container, row)))
+        .collect();
+    Ok(Reply::encoded_map(call.session.protocol, &named, |(container, row)| command_docs(table, *container, row)))
 }
 
 /// The option FILTERBY of COMMAND LIST.

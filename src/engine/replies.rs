@@ -4,7 +4,7 @@ use super::Engine;
 use crate::base::error::CommandError;
 use crate::clients::session::{Replies, Session};
 use crate::commands::CommandResult;
-use crate::protocol::{LINE_END, Reply, bulk_line};
+use crate::protocol::{LARGE_REPLY, LINE_END, Reply, bulk_line};
 
 impl Engine {
     /// CLIENT REPLY OFF and SKIP: removes the reply that begins at `start`.
@@ -91,6 +91,10 @@ pub(super) fn write(result: CommandResult<'_>, session: &Session, out: &mut Vec<
     match result {
         Ok(Reply::Bulks(bulks)) if bulks.are_large() && out.is_empty() => {
             *out = bulks.into_encoded();
+            None
+        }
+        Ok(Reply::Encoded(bytes)) if bytes.len() >= LARGE_REPLY && out.is_empty() => {
+            *out = bytes;
             None
         }
         Ok(reply) => {
