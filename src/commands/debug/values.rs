@@ -1,6 +1,5 @@
 //! DEBUG OBJECT, SDSLEN, LISTPACK, QUICKLIST, HTSTATS, HTSTATS-KEY: how values are kept.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
@@ -205,27 +204,44 @@ impl Table {
         if !is_full {
             return text;
         }
-        let mut chains: HashMap<u64, usize> = HashMap::new();
+        let mut chains = vec![0_u32; size];
         for hash in &self.hashes {
-            *chains.entry(hash & (size as u64 - 1)).or_default() += 1;
+            chains[*hash as usize & (size - 1)] += 1;
         }
-        let slots = chains.len();
-        let longest = chains.values().max().copied().unwrap_or(0);
+        let longest = chains.iter().max().map_or(0, |longest| *longest as usize);
+        let mut lengths = vec![0; longest + 1];
+        chains.iter().for_each(|length| lengths[*length as usize] += 1);
+        let slots = size - lengths[0];
         let average = count as f64 / slots as f64;
         let _ = writeln!(
             text,
             " different slots: {slots}\n max chain length: {longest}\n avg chain length (counted): {average:.2}\n \
              avg chain length (computed): {average:.2}\n Chain length distribution:"
         );
-        for length in 0..=longest.min(Self::LONGEST - 1) {
-            let number = match length {
-                0 => size - slots,
-                _ => chains.values().filter(|chain| **chain == length).count(),
-            };
+        for (length, number) in lengths.into_iter().enumerate().take(Self::LONGEST) {
             if number > 0 {
                 let _ = writeln!(text, "   {length}: {number} ({:.2}%)", number as f64 / size as f64 * 100.0);
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_are_counted_by_their_lengths() {
+        let head = "Hash table 0 stats (main hash table):\n table size:";
+        let statistics = Table { hashes: vec![0, 8, 16, 1, 2, 10] }.statistics(true);
+        let expected = " 8\n number of elements: 6\n different slots: 3\n max chain length: 3\n avg chain length (counted): 2.00\n \
+            avg chain length (computed): 2.00\n Chain length distribution:\n   0: 5 (62.50%)\n   1: 1 (12.50%)\n   2: 1 (12.50%)\n   \
+            3: 1 (12.50%)\n";
+        assert_eq!(statistics, format!("{head}{expected}"));
+        let statistics = Table { hashes: vec![5; 60] }.statistics(true);
+        let expected = " 64\n number of elements: 60\n different slots: 1\n max chain length: 60\n avg chain length (counted): 60.00\n \
+            avg chain length (computed): 60.00\n Chain length distribution:\n   0: 63 (98.44%)\n";
+        assert_eq!(statistics, format!("{head}{expected}"));
     }
 }
