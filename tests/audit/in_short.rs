@@ -18,6 +18,8 @@ enum Line {
     GiveBack(&'static str, &'static str, &'static str, Token),
     /// Who extends it so many times, after so many milliseconds each.
     Renew(&'static str, &'static str, usize, u32),
+    /// Who takes a lock by a command with a token, and deletes it: in a second step, or in a third one after a look.
+    TakeAndDelete(&'static str, &'static str, &'static str, Token, bool),
     /// Who does something else to a key.
     Other(&'static str, &'static str, &'static str),
     /// Milliseconds pass.
@@ -116,6 +118,9 @@ fn line() -> impl Strategy<Value = Line> {
         3 => (client(), lock(), 1..12usize, select(vec![1, 300, 990])).prop_map(|(by, key, times, millis)| {
             Line::Renew(by, key, times, millis)
         }),
+        3 => (client(), lock(), select(vec!["SET %k %t NX PX 30000", "SETNX %k %t"]), taking(), any::<bool>()).prop_map(
+            |(by, key, take, token, looks)| Line::TakeAndDelete(by, key, take, token, looks)
+        ),
         4 => (client(), lock(), other).prop_map(|(by, key, command)| Line::Other(by, key, command)),
         3 => select(vec![1, 90, 95, 900, 990, 31_000]).prop_map(Line::Pass),
         2 => client().prop_map(Line::Close),
@@ -155,6 +160,11 @@ fn told(lines: &[Line]) -> String {
             }
             Line::Renew(by, key, times, millis) => {
                 format!("+{millis}ms\n{by}: EXTEND {key} {} 30000\n", token_of(by, Token::Last)).repeat(*times)
+            }
+            Line::TakeAndDelete(by, key, take, token, looks) => {
+                let take = take.replace("%k", key).replace("%t", &token_of(by, *token));
+                let look = if *looks { format!("{by}: GET {key}\n") } else { String::new() };
+                format!("{by}: {take}\n{look}{by}: DEL {key}")
             }
             Line::Other(by, key, command) => format!("{by}: {}", command.replace("%k", key)),
             Line::Pass(millis) => format!("+{millis}ms"),

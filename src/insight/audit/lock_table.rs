@@ -17,7 +17,7 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Guarded, OwnerCheck, Refusal, RestingLock, Taking, TrackedLock, WorkSoFar};
+use super::resting_lock::{Guarded, OwnerCheck, Refusal, Release, RestingLock, Taking, TrackedLock, WorkSoFar};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.
@@ -367,7 +367,7 @@ impl LockTable {
     pub fn note_release(
         &mut self,
         place: Place,
-        release: (NotedCommand, OwnerCheck),
+        release: (NotedCommand, Release),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.note(place, |lock| lock.note_release(release, reasons))

@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 use thin_vec::ThinVec;
 
 use super::client_identity::ClientIdentity;
-use super::client_state::ClientStates;
+use super::client_state::{ClientStates, LockRead};
+use super::code::Code;
 use super::deadlines::Deadlines;
 use super::effect::{Effect, ExpiryChange, KeyEffect, LockShape, Precondition};
 use super::finding::{Finding, JournalRef};
@@ -149,11 +150,19 @@ pub struct WorkSoFar {
     pub has_accessed: bool,
 }
 
+/// How its holder gives a lock back.
+#[derive(Clone)]
+pub struct Release {
+    pub check: OwnerCheck,
+    /// The command with which it has found its token there, in a step before.
+    pub read: Option<Arc<JournalRef>>,
+}
+
 /// What has happened since beside the refusals.
 #[derive(Clone)]
 enum Since {
     /// The client deleted the key with this command. There are no refusals then.
-    GivenBack(NotedCommand, OwnerCheck),
+    GivenBack(NotedCommand, Release),
     /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
     Ended(ThinVec<Arc<ConnectionEnd>>),
 }
@@ -409,7 +418,8 @@ impl RestingLock {
     }
 
     /// Lets the rules see what has happened since. What they note beyond the lock was noted at once, and they report nothing but that the
-    /// lock was left behind, extended or given back unchecked, or that others use its token. Returns that, unless it is held back.
+    /// lock was left behind or had no expiry, was extended or given back unchecked, or that others use its token. Returns that, unless it
+    /// is held back.
     fn show_since(&self, tracked: &mut TrackedLock, recent: &RecentEnds) -> FindingCollector {
         let mut collector = FindingCollector::default();
         let mut ends: SmallVec<[&Arc<ConnectionEnd>; 4]> = self.ends(recent).collect();
@@ -444,13 +454,20 @@ impl RestingLock {
             show_ends_before(command.seq, tracked, &mut collector);
             let source = command.source(self.id.server, &self.id.key, &self.token);
             let by = command.by(self.id.server);
-            let effect = self.effect(Effect::Delete { removed: Some(true) }, *release);
-            show(tracked, (&by, &source), (&mut collector, None), |tracker| tracker.apply(&effect));
+            let effect = self.effect(Effect::Delete { removed: Some(true) }, release.check);
+            show(tracked, (&by, &source), (&mut collector, None), |tracker| {
+                if let Some(read) = &release.read {
+                    let (id, source) = (Arc::clone(&self.id), Arc::clone(read));
+                    let read = LockRead { id, value: Some(self.token.clone()), source, times_taken: 1 };
+                    tracker.context.clients.meet(&by).note_read(read);
+                }
+                tracker.apply(&effect);
+            });
         }
         show_ends_before(u64::MAX, tracked, &mut collector);
         let is_told = [
-            self.is_endless() && self.is_left(recent),
-            self.is_unchecked(),
+            self.was_endless() && (self.is_free() || self.is_left(recent)),
+            self.mistake().is_some(),
             self.is_extension_unchecked(),
             self.refused_with_constant().is_some(),
         ];
@@ -462,12 +479,18 @@ impl RestingLock {
         collector
     }
 
-    /// Whether its holder gave it back without a look at whose it was, and should have looked.
-    fn is_unchecked(&self) -> bool {
-        !self.rules.is_timed && matches!(self.since.as_deref(), Some(Since::GivenBack(_, OwnerCheck::ByKey)))
+    /// What its holder did wrong when it gave it back, without a look at whose it was or with one in a step before, and the culprit.
+    pub fn mistake(&self) -> Option<(Code, u64)> {
+        match self.since.as_deref() {
+            Some(Since::GivenBack(_, Release { check: OwnerCheck::ByKey, read })) => match read {
+                Some(_) => Some((Code::GetThenDelete, self.taken.client())),
+                None => (!self.rules.is_timed).then_some((Code::UncheckedRelease, 0)),
+            },
+            _ => None,
+        }
     }
 
-    /// The same when it was extended for the first time, or got its first deadline then.
+    /// Whether its holder did not look when it extended it for the first time, or gave it its first deadline then.
     fn is_extension_unchecked(&self) -> bool {
         self.extensions().first().is_some_and(|extension| extension.check == OwnerCheck::ByKey)
     }
@@ -482,9 +505,9 @@ impl RestingLock {
     }
 
     /// What is told of the command of its holder with this number.
-    pub fn told_of(&self, seq: u64, recent: &RecentEnds) -> Option<Finding> {
+    pub fn told_of(&self, code: Code, seq: u64, recent: &RecentEnds) -> Option<Finding> {
         let told = self.wake_telling(recent).1;
-        let is_it = |finding: &&Arc<Finding>| finding.seq == seq;
+        let is_it = |finding: &&Arc<Finding>| (finding.code, finding.seq) == (code, seq);
         told.findings().iter().find(is_it).map(|finding| Finding::clone(finding))
     }
 
@@ -513,16 +536,21 @@ impl RestingLock {
     }
 
     /// How an effect of the client that holds it gives it back at this time on the server's clock and in reality, if nothing follows
-    /// from that but that the lock is free, and perhaps unchecked. Of a lock without an end, `no-expiry` is told then; a time is written
-    /// by those who look at the clock instead of the token.
+    /// from that but that the lock is free, and perhaps unchecked or without an expiry until then. A time is written by those who look at
+    /// the clock instead of the token.
     pub fn given_back_by(&self, effect: &KeyEffect<'_>, (at, real): (i64, i64)) -> Option<OwnerCheck> {
         let check = self.check_before(effect)?;
         let is_in_time = match self.rules.is_timed {
             true => check == OwnerCheck::ByKey && !self.is_timed_out((at, real)),
-            false => self.deadline.is_some(),
+            false => self.deadline.is_some() || self.was_endless(),
         };
         let is_release = effect.effect == Effect::Delete { removed: Some(true) };
         (is_release && is_in_time).then_some(check)
+    }
+
+    /// Whether its holder has found its token there with this read.
+    pub fn is_found_by(&self, read: &LockRead) -> bool {
+        read.times_taken == 1 && read.value.as_deref() == Some(&*self.token)
     }
 
     /// How the client that holds it has made sure of that before it did something, if nobody else had to do with the lock until then.
@@ -568,7 +596,7 @@ impl RestingLock {
     /// held back, but for the guess.
     pub fn note_release(
         &mut self,
-        (command, release): (NotedCommand, OwnerCheck),
+        (command, release): (NotedCommand, Release),
         reasons: LockReasons,
     ) -> ThinVec<Finding> {
         self.since = Some(Box::new(Since::GivenBack(command, release)));
@@ -649,7 +677,17 @@ impl RestingLock {
 
     /// Whether it has no expiry.
     pub fn is_endless(&self) -> bool {
+        self.was_endless() && !self.is_free()
+    }
+
+    /// The same of one that was given back.
+    pub fn was_endless(&self) -> bool {
         self.rules.is_endless && self.extensions().is_empty()
+    }
+
+    /// Whether its holder has extended it.
+    pub fn is_extended(&self) -> bool {
+        !self.extensions().is_empty()
     }
 
     /// Whether it was given back.

@@ -26,7 +26,7 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{OwnerCheck, Refusal, RestingLock, Taking, WorkSoFar};
+use super::resting_lock::{OwnerCheck, Refusal, Release, RestingLock, Taking, WorkSoFar};
 use super::rule_context::is_lock_if_misused;
 use super::rules::{
     NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
@@ -83,7 +83,7 @@ pub enum Note<'a> {
 pub enum HolderStep {
     /// It gives it another deadline.
     Extension(OwnerCheck, i64),
-    Release(OwnerCheck),
+    Release(Release),
 }
 
 /// What becomes of a key of which nothing was known.
@@ -164,9 +164,14 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
 }
 
 /// The reasons of a lock at rest with those that its release shows.
-fn given_back_reasons(lock: &RestingLock, release: OwnerCheck) -> LockReasons {
+fn given_back_reasons(lock: &RestingLock, release: &Release) -> LockReasons {
     let mut reasons = lock.reasons();
-    if release == OwnerCheck::Compared {
+    // To look in a step before is an error.
+    let is_compared = match (release.check, &release.read) {
+        (OwnerCheck::Compared, _) => true,
+        (OwnerCheck::ByKey, read) => read.is_some() && is_lock_if_misused(reasons, iter::once(lock.token())),
+    };
+    if is_compared {
         reasons.add(LockReason::Compared);
     }
     reasons.add(LockReason::Returned);
@@ -348,7 +353,7 @@ impl AuditState {
 
     pub fn note_step(&mut self, place: Place, by: &ClientIdentity, command: NotedCommand, step: HolderStep) {
         match step {
-            HolderStep::Release(check) => self.give_back(place, by, (command, check)),
+            HolderStep::Release(release) => self.give_back(place, by, (command, release)),
             HolderStep::Extension(check, deadline) => self.extend(place, by, (command, check), deadline),
         }
     }
@@ -370,14 +375,16 @@ impl AuditState {
         by: &ClientIdentity,
         (effect, at): (&KeyEffect<'_>, i64),
     ) -> Option<HolderStep> {
-        // Who has read what is there and deletes the key then may have been too late.
-        let has_read = || {
-            let client = self.clients.get(&(by.server, by.id));
-            client.is_some_and(|client| client.last_read_of(lock.id()).is_some())
+        let check = lock.given_back_by(effect, (at, by.seen)).filter(|_| lock.was_taken_by(by))?;
+        let read = match self.clients.get(&(by.server, by.id)).and_then(|client| client.last_read_of(lock.id())) {
+            // Of who compares when it extends the lock, it is less severe.
+            Some(read) if lock.is_found_by(read) && !lock.is_extended() => Some(Arc::clone(&read.source)),
+            Some(_) => return None,
+            None => None,
         };
-        let release = lock.given_back_by(effect, (at, by.seen)).filter(|_| lock.was_taken_by(by))?;
-        let is_known = release == OwnerCheck::Compared || given_back_reasons(lock, release).are_enough();
-        (is_known && !has_read() && self.is_about_it_alone(lock, effect.key)).then_some(HolderStep::Release(release))
+        let release = Release { check, read };
+        let is_known = given_back_reasons(lock, &release).are_enough();
+        (is_known && self.is_about_it_alone(lock, effect.key)).then_some(HolderStep::Release(release))
     }
 
     /// Whether nothing follows beyond the lock, which has this key, from what its holder does to it.
@@ -412,7 +419,7 @@ impl AuditState {
                 None => (Code::ExpiryInSecondStep, by.id),
                 Some(_) => (Code::UncheckedExtension, 0),
             };
-            self.collector.add_if_listed(of, &id, || lock.told_of(seq, recent));
+            self.collector.add_if_listed(of, &id, || lock.told_of(of.0, seq, recent));
         }
         if let Some(before) = before {
             self.forget_deadline(id.server, before, number);
@@ -422,19 +429,21 @@ impl AuditState {
     }
 
     /// The holder of a lock at rest gives it back.
-    fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, OwnerCheck)) {
+    fn give_back(&mut self, place: Place, by: &ClientIdentity, (command, release): (NotedCommand, Release)) {
         let Some(lock) = self.locks.resting(place) else { return };
         let (id, number, deadline) = (Arc::clone(lock.id()), lock.number(), lock.deadline());
-        let is_unchecked = release == OwnerCheck::ByKey && lock.timestamp().is_none();
-        let reasons = given_back_reasons(lock, release);
+        let reasons = given_back_reasons(lock, &release);
         note_known(&mut self.collector, lock, reasons);
         self.global.note_given_back(&id.key, lock.token());
         let seq = command.seq;
         let told = self.locks.note_release(place, (command, release), reasons);
         told.into_iter().for_each(|told| self.collector.add(told));
-        if let Some(lock) = self.locks.resting(place).filter(|_| is_unchecked) {
+        if let Some(lock) = self.locks.resting(place) {
             let recent = self.locks.recent_ends();
-            self.collector.add_if_listed((Code::UncheckedRelease, 0), &id, || lock.told_of(seq, recent));
+            let is_endless = lock.was_endless().then_some((Code::NoExpiry, 0));
+            for of in lock.mistake().into_iter().chain(is_endless) {
+                self.collector.add_if_listed(of, &id, || lock.told_of(of.0, seq, recent));
+            }
         }
         if let Some(deadline) = deadline {
             self.forget_deadline(id.server, deadline, number);
