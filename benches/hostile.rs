@@ -143,6 +143,18 @@ const ATTACKS: &[Attack] = &[
     attack("GET of 400 MB", long_string, || vec![words(&["GET", "long"])]),
     attack("GETDEL of 400 MB", long_string, || vec![words(&["GETDEL", "long"])]),
     attack("BITCOUNT of 1 MB, 3,000 in one pipeline", megabyte, || vec![words(&["BITCOUNT", "bits"]); 3_000]),
+    attack("PFCOUNT of 1,000 dense HyperLogLogs", dense_hyperloglogs, || vec![numbered(&["PFCOUNT"], "p", 1_000, &[])]),
+    attack("DUMP of a set of 900,000 integers", many_integers, || {
+        vec![words(&["DUMP", "set"]), words(&["CONFIG", "SET", "set-max-intset-entries", "512"])]
+    }),
+    attack("SLOWLOG GET of 200,000 entries", logged, || {
+        let settings = words(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
+        vec![words(&["SLOWLOG", "GET", "200000"]), settings, words(&["SLOWLOG", "RESET"])]
+    }),
+    attack("COMMAND DOCS of 5,000 names", nothing, || {
+        let names = ["get", "set", "eval", "client|kill", "xadd", "zadd", "setnx", "getset", "del", "pexpire"];
+        vec![words(&[&["COMMAND", "DOCS"][..], &names.repeat(500)].concat())]
+    }),
     attack("EVAL of a loop of 20,000, 1,000 in one pipeline", nothing, || {
         vec![words(&["EVAL", "for i = 1, 20000 do end return 1", "0"]); 1_000]
     }),
@@ -224,6 +236,20 @@ fn long_elements() -> Vec<Words> {
 
 fn thousand_members() -> Vec<Words> {
     vec![numbered(&["SADD", "set"], "member:", 1_000, &[])]
+}
+
+fn dense_hyperloglogs() -> Vec<Words> {
+    let first = numbered(&["PFADD", "p0"], "e", 50_000, &[]);
+    std::iter::once(first).chain((1..1_000).map(|number| words(&["COPY", "p0", &format!("p{number}")]))).collect()
+}
+
+fn many_integers() -> Vec<Words> {
+    vec![words(&["CONFIG", "SET", "set-max-intset-entries", "1000000"]), numbered(&["SADD", "set"], "", 900_000, &[])]
+}
+
+fn logged() -> Vec<Words> {
+    let settings = words(&["CONFIG", "SET", "slowlog-max-len", "200000", "slowlog-log-slower-than", "0"]);
+    std::iter::once(settings).chain(vec![words(&["SET", "key", "value"]); 200_000]).collect()
 }
 
 fn megabyte() -> Vec<Words> {
