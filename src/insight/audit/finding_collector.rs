@@ -285,7 +285,7 @@ impl FindingCollector {
     /// Counts that the command with this number shows again what was found about a lock, whose culprit is nobody, if it is listed and always
     /// as severe. Returns whether it did.
     pub fn count_again(&mut self, code: Code, id: &LockId, seq: u64) -> bool {
-        if !self.are_whole() || !self.marks.is_empty() {
+        if !self.are_whole() || !self.marks.is_empty() || self.scope.off.contains(&code) {
             return false;
         }
         let known = self.known.get(&(code, id.server, id.db, id.shared_key(), 0, None));
