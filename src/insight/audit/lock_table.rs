@@ -17,7 +17,8 @@ use super::line_form::{LineForms, NotedCommand};
 use super::lock::{HoldStatus, Lock, LockId};
 use super::lock_reason::LockReasons;
 use super::recent_ends::{ConnectionEnd, RecentEnds};
-use super::resting_lock::{Guarded, OwnerCheck, Refusal, Release, RestingLock, Taking, TrackedLock, WorkSoFar};
+use super::resting_lock::{Guarded, RestingLock, Taking, TrackedLock};
+use super::since_taken::{OwnerCheck, Refusal, Release, WorkSoFar};
 use crate::base::background::free_beside;
 
 /// How many keys are tracked before the free ones are forgotten.

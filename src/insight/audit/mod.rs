@@ -100,6 +100,7 @@ mod scope;
 mod script_effects;
 mod shelved_locks;
 mod short_notes;
+mod since_taken;
 mod subscribers;
 mod timeline;
 mod timestamp;

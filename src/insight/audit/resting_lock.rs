@@ -6,7 +6,7 @@
 //! in short (`short_notes.rs` says which), and the rules see them then.
 
 use std::iter;
-use std::num::{NonZeroI64, NonZeroU64};
+use std::num::NonZeroI64;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -28,6 +28,7 @@ use super::program_links::{ProgramLinks, SharedConnections};
 use super::recent_ends::{ConnectionEnd, RecentEnds};
 use super::rule_context::RuleContext;
 use super::rules::{GlobalRuleState, RestingRules, RuleState, WaitCommand, constant, guess, is_trivial, is_usual};
+use super::since_taken::{Extension, HoldersWork, OwnerCheck, Refusal, Release, Since, WorkSoFar};
 use super::timestamp::Timestamp;
 
 /// A lock with what is remembered beside it.
@@ -44,19 +45,6 @@ pub struct Guarded<'a> {
     /// The token of its hold, and the place in the order at which that began.
     pub token: &'a [u8],
     pub from: u64,
-}
-
-impl HoldersWork {
-    fn of(used_keys: &[u64], guarded: Option<&GuardedWork>) -> Option<Box<Self>> {
-        let work =
-            Self { used_keys: used_keys.to_vec(), guarded: guarded.cloned().map(Box::new), extensions: ThinVec::new() };
-        work.if_any()
-    }
-
-    fn if_any(self) -> Option<Box<Self>> {
-        let is_any = !self.used_keys.is_empty() || self.guarded.is_some() || !self.extensions.is_empty();
-        is_any.then(|| Box::new(self))
-    }
 }
 
 impl TrackedLock {
@@ -98,6 +86,9 @@ pub struct RestingLock {
     reasons: LockReasons,
 }
 
+/// So many extensions are noted in short: fewer than any rule counts.
+const MAX_EXTENSIONS: usize = 8;
+
 /// How a client takes a lock that was free.
 pub struct Taking<'a> {
     pub token: &'a [u8],
@@ -107,108 +98,6 @@ pub struct Taking<'a> {
     /// The reason that the command shows, if it does.
     pub shown: [Option<LockReason>; 2],
     pub rules: RestingRules,
-}
-
-/// So many extensions are noted in short: fewer than any rule counts.
-const MAX_EXTENSIONS: usize = 8;
-
-/// What its holder has done since.
-#[derive(Clone, Default)]
-struct HoldersWork {
-    /// The hashes of the keys that it has used.
-    used_keys: Vec<u64>,
-    /// What it wrote, until the key is known for a lock.
-    guarded: Option<Box<GuardedWork>>,
-    extensions: ThinVec<Extension>,
-}
-
-/// How a client makes sure that a lock is its own which it extends or gives back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum OwnerCheck {
-    /// It compares its token in the same step.
-    Compared,
-    /// It looks at nothing but the key.
-    ByKey,
-}
-
-/// A command by which the holder gave the lock another deadline, before anybody else had to do with it.
-#[derive(Clone)]
-struct Extension {
-    command: NotedCommand,
-    check: OwnerCheck,
-    /// The deadline until then.
-    before: Option<NonZeroI64>,
-    work: WorkSoFar,
-}
-
-/// What a client has done beside locks until it extends one.
-#[derive(Clone, Copy)]
-pub struct WorkSoFar {
-    /// How many keys it has accessed.
-    pub keys: u64,
-    /// Whether it has accessed any since it held a lock.
-    pub has_accessed: bool,
-}
-
-/// How its holder gives a lock back.
-#[derive(Clone)]
-pub struct Release {
-    pub check: OwnerCheck,
-    /// The command with which it has found its token there, in a step before.
-    pub read: Option<Arc<JournalRef>>,
-}
-
-/// What has happened since beside the refusals.
-#[derive(Clone)]
-enum Since {
-    /// The client deleted the key with this command. There are no refusals then.
-    GivenBack(NotedCommand, Release),
-    /// The connections of the holder or of clients that were refused have ended. The last ends are in [`RecentEnds`] alone.
-    Ended(ThinVec<Arc<ConnectionEnd>>),
-}
-
-/// A refusal of another client.
-#[derive(Clone)]
-pub struct Refusal {
-    pub command: NotedCommand,
-    /// What it offered; `None` if that is the value that the lock has.
-    value: Option<Box<[u8]>>,
-    /// One more than the work.
-    work: Option<NonZeroU64>,
-}
-
-/// They are many, and each is looked at when its client is refused again.
-const _: () = assert!(size_of::<Refusal>() == 56);
-
-impl Refusal {
-    /// `offered` is `None` if it was the value that the lock has.
-    pub fn new(command: NotedCommand, offered: Option<&[u8]>) -> Self {
-        Self { command, value: offered.map(Into::into), work: None }
-    }
-
-    /// How many keys beside locks its client had accessed, if it held another lock and is not known to wait for this one.
-    pub fn work(&self) -> Option<u64> {
-        self.work.map(|work| work.get() - 1)
-    }
-
-    pub fn set_work(&mut self, work: Option<u64>) {
-        self.work = work.and_then(|work| NonZeroU64::new(work.saturating_add(1)));
-    }
-
-    /// The command, at a lock with this token.
-    pub fn source(&self, id: &LockId, token: &[u8]) -> Arc<JournalRef> {
-        self.command.source(id.server, &id.key, self.value(token))
-    }
-
-    /// The same for a wait that it is a part of.
-    pub fn of_wait(&self, token: &[u8]) -> WaitCommand {
-        WaitCommand::Noted(self.command.clone(), self.value(token).into())
-    }
-
-    /// What it offered, at a lock with this token.
-    pub fn value<'a>(&'a self, token: &'a [u8]) -> &'a [u8] {
-        self.value.as_deref().unwrap_or(token)
-    }
 }
 
 /// Lets the rules see what a client's command does to a lock that was at rest.
@@ -756,7 +645,7 @@ impl RestingLock {
 
     /// The first client that was refused with the same token, if that is one that everybody writes who has none.
     pub fn refused_with_constant(&self) -> Option<&Refusal> {
-        let is_it = |refusal: &&Refusal| refusal.value.is_none() && refusal.command.client() != self.taken.client();
+        let is_it = |refusal: &&Refusal| refusal.is_alike() && refusal.command.client() != self.taken.client();
         self.refusals.iter().find(is_it).filter(|_| self.rules.has_token && is_trivial(&self.token))
     }
 

@@ -26,12 +26,13 @@ use super::line_form::{LineForm, NotedCommand};
 use super::lock::LockId;
 use super::lock_reason::{LockReason, LockReasons};
 use super::lock_table::Place;
-use super::resting_lock::{OwnerCheck, Refusal, Release, RestingLock, Taking, WorkSoFar};
+use super::resting_lock::{RestingLock, Taking};
 use super::rule_context::is_lock_if_misused;
 use super::rules::{
     NotedAnswer, RestingRules, are_one_unit, beginning, is_of_attempt, is_quiet, is_trivial, is_unique_token,
     work_while_holding,
 };
+use super::since_taken::{OwnerCheck, Refusal, Release, WorkSoFar};
 use super::timestamp::Timestamp;
 use crate::base::process::Process;
 use crate::powers::{EffectOrder, Outcome};
