@@ -264,7 +264,7 @@ impl Tracking {
             }
             None => {
                 table.apply(notifications, sender, &mut None, None, &mut changed);
-                table.broadcast(changed, sender, &mut None);
+                table.broadcast(changed, sender);
             }
         }
         table.stop_reporting_if_unused(settings);
@@ -285,11 +285,11 @@ impl Tracking {
         }
     }
 
-    /// Tells the clients that track prefixes what a session has changed since it did so last. What they are told of is found
-    /// behind the replies of the session itself, if it is one of them.
-    pub fn broadcast(&self, sender: &PushSender<'_>, session: &mut Session, out: &mut Vec<u8>) {
+    /// Tells the clients that track prefixes what a session has changed since it did so last. The session's own client gets it as
+    /// the others do, behind its replies, and not at all if it is closed.
+    pub fn broadcast(&self, sender: &PushSender<'_>, session: &mut Session) {
         let changed = std::mem::take(&mut session.tracking.changed);
-        self.table().broadcast(changed, sender, &mut Some(OwnOutput { id: session.client.id(), out }));
+        self.table().broadcast(changed, sender);
     }
 }
 
@@ -377,7 +377,7 @@ impl Table {
     }
 
     /// Sends invalidations to clients in broadcast mode, all keys of one prefix together.
-    fn broadcast(&mut self, changed: Changed, sender: &PushSender<'_>, own: &mut Option<OwnOutput<'_>>) {
+    fn broadcast(&mut self, changed: Changed, sender: &PushSender<'_>) {
         if changed.is_empty() {
             return;
         }
@@ -402,7 +402,7 @@ impl Table {
             }
         }
         for (client, redirect, body) in messages {
-            self.send(&client, redirect, &body, sender, own);
+            self.send(&client, redirect, &body, sender, &mut None);
         }
     }
 

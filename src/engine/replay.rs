@@ -89,6 +89,7 @@ impl Engine {
             framer.forget();
         }
         out.shrink_to(MOST_KEPT);
+        self.instance.broadcast_invalidations(session);
         self.end_calls(session, stream);
         session.count();
         done

@@ -215,3 +215,20 @@ fn a_handover_swaps_the_roles_and_refuses_what_makes_no_sense() {
         wait_until("what the new master was told", || pair.master.ask("GET mine") == Frame::bulk("1"));
     });
 }
+
+#[test]
+fn a_client_of_a_replica_that_tracks_all_keys_is_told_of_what_its_master_changes() {
+    on_both(|pair| {
+        pair.replica.ask("HELLO 3");
+        assert_eq!(pair.replica.ask("CLIENT TRACKING ON BCAST"), ok());
+        for command in ["SET k v", "SET k w", "DEL k"] {
+            pair.master.ask(command);
+            let told = pair.replica.expect();
+            assert_eq!(
+                told,
+                Frame::Push(vec![Frame::bulk("invalidate"), Frame::Array(vec![Frame::bulk("k")])]),
+                "{command}"
+            );
+        }
+    });
+}

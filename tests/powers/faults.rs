@@ -330,6 +330,31 @@ fn a_reply_drips_by_the_clock() {
 }
 
 #[test]
+fn what_a_client_is_told_of_its_own_change_stands_behind_a_reply_that_drips_and_not_behind_one_that_is_cut() {
+    let (server, mut driver, mut client) = begin();
+    let mut cut = Wire::connect(address(&server));
+    for wire in [&mut client, &mut cut] {
+        wire.ask("HELLO 3");
+        wire.ask("CLIENT TRACKING ON BCAST PREFIX k");
+    }
+    const TOLD: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+    driver.arm("slow on SET drip 1 every 10ms");
+    send(&mut client, "SET k v");
+    assert_eq!(client.read_bytes(1), b"+");
+    assert_eq!(cut.read_bytes(TOLD.len()), TOLD);
+    assert!(!client.has_reply());
+    driver.advance("1s");
+    assert_eq!(client.read_bytes(4), b"OK\r\n");
+    assert_eq!(client.read_bytes(TOLD.len()), TOLD);
+    assert_eq!(driver.disarm("slow"), 1);
+
+    driver.arm("short on SET truncate 2");
+    send(&mut cut, "SET k v");
+    assert_eq!(cut.read_to_end(), b"+O");
+    assert_eq!(client.read_bytes(TOLD.len()), TOLD);
+}
+
+#[test]
 fn a_jump_of_the_clock_brings_all_drops_that_are_due_by_then() {
     let (_server, mut driver, mut client) = begin();
     driver.ask("SET k hello");

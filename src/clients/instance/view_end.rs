@@ -75,16 +75,16 @@ impl Instance {
     /// Tells the clients that track prefixes what the commands of a batch have changed, before its replies are sent. As in
     /// Redis, a key that was changed several times is told of once.
     #[inline]
-    pub fn broadcast_invalidations(&self, session: &mut Session, out: &mut Vec<u8>) {
+    pub fn broadcast_invalidations(&self, session: &mut Session) {
         if !session.tracking.changed.is_empty() {
-            self.broadcast(session, out);
+            self.broadcast(session);
         }
     }
 
     #[cold]
-    fn broadcast(&self, session: &mut Session, out: &mut Vec<u8>) {
+    fn broadcast(&self, session: &mut Session) {
         let sender = self.push_sender();
-        self.tracking.broadcast(&sender, session, out);
+        self.tracking.broadcast(&sender, session);
         self.check_output_limits(&sender.into_slow_clients());
     }
 

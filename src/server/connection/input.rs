@@ -246,7 +246,7 @@ impl Connection {
         }
         let can_go_on = self.state == State::Open && self.session.in_flight.wait.is_none();
         self.has_more = is_slice_over && can_go_on && used < data.len();
-        self.engine.instance.broadcast_invalidations(&mut self.session, out);
+        self.engine.instance.broadcast_invalidations(&mut self.session);
         self.engine.feed_replicas();
         if self.session.in_flight.trace.staging.has_memory() {
             self.engine.end_batch(&mut self.session, fibers);

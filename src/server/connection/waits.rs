@@ -60,7 +60,7 @@ impl Connection {
 
     /// Continues as the flow of a finished command says.
     fn go_on(&mut self, flow: Flow, out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.engine.instance.broadcast_invalidations(&mut self.session, out);
+        self.engine.instance.broadcast_invalidations(&mut self.session);
         match flow {
             Flow::Continue => self.run_input(out, scratch),
             Flow::Move(to) => {
