@@ -9,6 +9,7 @@ use redouble::{Server, Servers};
 use crate::support::process::ServerProcess;
 use crate::support::wire::{Frame, Wire, request};
 use crate::support::{CHECKED_PROFILE, address, profile, wait_until};
+use crate::tracking::invalidation;
 
 /// A master and its replica.
 struct Pair {
@@ -223,12 +224,7 @@ fn a_client_of_a_replica_that_tracks_all_keys_is_told_of_what_its_master_changes
         assert_eq!(pair.replica.ask("CLIENT TRACKING ON BCAST"), ok());
         for command in ["SET k v", "SET k w", "DEL k"] {
             pair.master.ask(command);
-            let told = pair.replica.expect();
-            assert_eq!(
-                told,
-                Frame::Push(vec![Frame::bulk("invalidate"), Frame::Array(vec![Frame::bulk("k")])]),
-                "{command}"
-            );
+            assert_eq!(pair.replica.expect(), invalidation("k"), "{command}");
         }
     });
 }

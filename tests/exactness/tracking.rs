@@ -63,7 +63,7 @@ impl Caching {
     }
 }
 
-fn invalidation(key: &str) -> Frame {
+pub fn invalidation(key: &str) -> Frame {
     Frame::Push(vec![Frame::bulk("invalidate"), Frame::Array(vec![Frame::bulk(key)])])
 }
 

@@ -55,9 +55,7 @@ impl Instance {
         if notifications.iter().all(|notification| matches!(notification, Notification::Event { .. })) {
             return;
         }
-        let sender = self.push_sender();
-        self.tracking.notify(notifications, &sender, by.as_deref_mut(), self.keyspace.settings());
-        self.check_output_limits(&sender.into_slow_clients());
+        self.push(|sender| self.tracking.notify(notifications, sender, by.as_deref_mut(), self.keyspace.settings()));
         if let Some(session) = by.filter(|session| !session.executing) {
             self.deliver_invalidations(session);
         }
@@ -66,9 +64,7 @@ impl Instance {
     /// Sends the invalidations that a command or a transaction has left for its end.
     pub fn deliver_invalidations(&self, session: &mut Session) {
         if !session.tracking.owed.is_empty() {
-            let sender = self.push_sender();
-            self.tracking.deliver(&sender, session);
-            self.check_output_limits(&sender.into_slow_clients());
+            self.push(|sender| self.tracking.deliver(sender, session));
         }
     }
 
@@ -77,28 +73,23 @@ impl Instance {
     #[inline]
     pub fn broadcast_invalidations(&self, session: &mut Session) {
         if !session.tracking.changed.is_empty() {
-            self.broadcast(session);
+            self.push(|sender| self.tracking.broadcast(sender, session));
         }
-    }
-
-    #[cold]
-    fn broadcast(&self, session: &mut Session) {
-        let sender = self.push_sender();
-        self.tracking.broadcast(&sender, session);
-        self.check_output_limits(&sender.into_slow_clients());
     }
 
     /// Forgets some tracked keys, because there are too many, and invalidates them. Invalidations for a client that runs
     /// a command go to its output.
     #[cold]
     pub fn evict_tracked_keys(&self, by: Option<(&Session, &mut Vec<u8>)>) {
-        let sender = self.push_sender();
-        self.tracking.evict(&sender, by);
-        self.check_output_limits(&sender.into_slow_clients());
+        self.push(|sender| self.tracking.evict(sender, by));
     }
 
-    fn push_sender(&self) -> PushSender<'_> {
+    /// Has messages sent, and closes clients that do not read them.
+    #[cold]
+    fn push(&self, send: impl FnOnce(&PushSender<'_>)) {
         let live = self.config.live();
-        PushSender::new(&self.clients, live.normal_output.notice().min(live.subscriber_output.notice()))
+        let sender = PushSender::new(&self.clients, live.normal_output.notice().min(live.subscriber_output.notice()));
+        send(&sender);
+        self.check_output_limits(&sender.into_slow_clients());
     }
 }

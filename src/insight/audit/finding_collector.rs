@@ -274,8 +274,7 @@ impl FindingCollector {
     /// Adds a finding about a lock, whose culprit it is or 0, which is made only if there is room for it.
     pub fn add_if_listed(&mut self, (code, culprit): (Code, u64), id: &LockId, make: impl FnOnce() -> Option<Finding>) {
         let is_full = self.is_full() && self.are_whole() && self.marks.is_empty();
-        let is_known = || self.known.contains_key(&(code, id.server, id.db, id.shared_key(), culprit, None));
-        if is_full && !self.scope.off.contains(&code) && !is_known() {
+        if is_full && !self.scope.off.contains(&code) && self.position((code, culprit), id).is_none() {
             self.unlisted += 1;
         } else if let Some(finding) = make() {
             self.add(finding);
@@ -288,12 +287,15 @@ impl FindingCollector {
         if !self.are_whole() || !self.marks.is_empty() || self.scope.off.contains(&code) {
             return false;
         }
-        let known = self.known.get(&(code, id.server, id.db, id.shared_key(), 0, None));
-        if let Some(&known) = known {
-            let known = Arc::make_mut(&mut self.findings[known]);
-            (known.times, known.last_seq) = (known.times + 1, seq);
-        }
-        known.is_some()
+        let Some(known) = self.position((code, 0), id) else { return false };
+        let known = Arc::make_mut(&mut self.findings[known]);
+        (known.times, known.last_seq) = (known.times + 1, seq);
+        true
+    }
+
+    /// Where a finding about a lock is listed, without a mark.
+    fn position(&self, (code, culprit): (Code, u64), id: &LockId) -> Option<usize> {
+        self.known.get(&(code, id.server, id.db, id.shared_key(), culprit, None)).copied()
     }
 
     fn publish(&mut self, mut finding: Finding) {

@@ -571,7 +571,7 @@ impl RestingLock {
 
     /// The same of one that was given back.
     pub fn was_endless(&self) -> bool {
-        self.rules.is_endless && self.extensions().is_empty()
+        self.rules.is_endless && !self.is_extended()
     }
 
     /// Whether its holder has extended it.
@@ -643,10 +643,10 @@ impl RestingLock {
         guess(&self.id, &self.token, &source).finding(&self.id, &source, 1)
     }
 
-    /// The first client that was refused with the same token, if that is one that everybody writes who has none.
+    /// The first refusal of another client with the same token, if that is told of.
     pub fn refused_with_constant(&self) -> Option<&Refusal> {
         let is_it = |refusal: &&Refusal| refusal.is_alike() && refusal.command.client() != self.taken.client();
-        self.refusals.iter().find(is_it).filter(|_| self.rules.has_token && is_trivial(&self.token))
+        self.refusals.iter().find(is_it).filter(|_| self.has_constant())
     }
 
     /// That others use its token, as the last refusal has shown again.
@@ -657,9 +657,9 @@ impl RestingLock {
         Some(draft.finding(&self.id, &last, 1))
     }
 
-    /// Whether tokens are compared there.
-    pub fn has_token(&self) -> bool {
-        self.rules.has_token
+    /// Whether its token is one that everybody writes who has none, of which it is told that others use it.
+    pub fn has_constant(&self) -> bool {
+        self.rules.has_token && is_trivial(&self.token)
     }
 
     pub fn refusals(&self) -> &[Refusal] {

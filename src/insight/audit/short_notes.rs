@@ -160,7 +160,7 @@ fn consequence(lock: &RestingLock, attempt: &Attempt<'_>) -> Option<Consequence>
         // What was held back until now is told.
         return None;
     }
-    let is_constant = is_reuse && lock.has_token() && is_trivial(value) && (!is_own || was_constant());
+    let is_constant = is_reuse && lock.has_constant() && (!is_own || was_constant());
     Some(Consequence { reasons, has_met: before > 0, was_holding: holding == 1, is_alike, is_own, is_constant })
 }
 
