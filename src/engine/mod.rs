@@ -240,7 +240,7 @@ impl Engine {
             }
             return Flow::Continue;
         }
-        if self.backend.needs_fiber(session, spec) {
+        if self.backend.needs_fiber(session, spec, words) {
             let flow = self.backend.call_in_fiber(self, session, resolved, words, out, fibers);
             self.follow_script(&flow);
             return flow;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::direct::DirectScript;
 use super::lua::RegistryRef;
 use super::shebang::ScriptFlags;
 
@@ -24,6 +25,8 @@ pub struct Script {
     pub(super) function: RegistryRef,
     /// Its place among the scripts of EVAL that can be evicted.
     pub(super) slot: Option<u16>,
+    /// What it does, if it need not run in Lua.
+    pub(super) direct: Option<Arc<DirectScript>>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +42,11 @@ impl Script {
             ScriptName::Script(sha) => sha,
             ScriptName::Function(name) => name,
         }
+    }
+
+    /// Whether it runs without Lua.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     pub fn kind(&self) -> ScriptKind {

@@ -134,7 +134,7 @@ fn push_verbatim<'r>(frame: &mut Frame<'_>, length: i64, rest: &'r [u8]) -> Opti
     rest.get(length + 2..)
 }
 
-fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b'\r', bytes)?;
     Some((&bytes[..end], bytes.get(end + 2..)?))
 }
@@ -346,7 +346,7 @@ pub fn write_error(message: &[u8], out: &mut Vec<u8>) {
     write_line(b'-', &message[..end], out);
 }
 
-fn write_line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend(one_line(text));
     out.extend_from_slice(b"\r\n");
@@ -357,23 +357,23 @@ fn one_line(text: &[u8]) -> impl Iterator<Item = u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte })
 }
 
-fn write_bulk(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_bulk(bytes: &[u8], out: &mut Vec<u8>) {
     write_header(b'$', bytes.len(), out);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_header(kind: u8, length: usize, out: &mut Vec<u8>) {
+pub(super) fn write_header(kind: u8, length: usize, out: &mut Vec<u8>) {
     out.push(kind);
     write_integer(out, length as i64);
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_null(client: Protocol, out: &mut Vec<u8>) {
+pub(super) fn write_null(client: Protocol, out: &mut Vec<u8>) {
     out.extend_from_slice(if client == Protocol::Resp3 { b"_\r\n" } else { b"$-1\r\n" });
 }
 
-fn write_number(value: f64, out: &mut Vec<u8>) {
+pub(super) fn write_number(value: f64, out: &mut Vec<u8>) {
     out.push(b':');
     write_integer(out, truncated(value));
     out.extend_from_slice(b"\r\n");

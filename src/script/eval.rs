@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
 use super::compiled::{Script, ScriptKind, ScriptName, Sha};
+use super::direct::DirectScript;
 use super::host::Invocation;
 use super::lua::{LuaError, RegistryRef};
 use super::vm::{Vm, push_words};
@@ -154,7 +156,10 @@ impl EvalInterpreter {
         let loaded = self.vm.lua.load(text, NAME);
         let mut frame = self.vm.lua.frame();
         let result = match loaded {
-            Ok(()) => Ok(Script { name: ScriptName::Script(sha), flags, function: frame.create_ref(), slot: None }),
+            Ok(()) => {
+                let direct = DirectScript::parse(text).map(Arc::new);
+                Ok(Script { name: ScriptName::Script(sha), flags, function: frame.create_ref(), slot: None, direct })
+            }
             Err(LuaError) => {
                 let message = frame.to_bytes(-1).unwrap_or_default();
                 Err(CommandError::quoting("ERR Error compiling script (new function): ", message, ""))
@@ -173,6 +178,9 @@ impl EvalInterpreter {
         {
             evictable.runs += 1;
             *run = evictable.runs;
+        }
+        if let Some(direct) = &script.direct {
+            return direct.run(script.name(), invocation, &mut self.vm.lua.frame(), out);
         }
         let mut frame = self.vm.begin();
         frame.push_ref(self.globals);

@@ -1,6 +1,6 @@
 //! The Lua host: runs a script, and calls the server back for the commands that the script runs.
 //!
-//! Knows Lua, the sandbox and libraries of functions; no command and no data.
+//! Knows Lua, the sandbox, libraries of functions, and which scripts need no Lua; no command and no data.
 //! May use: `base`, `protocol`.
 //! Begin with [`Interpreters`], the Lua states of one server.
 
@@ -11,6 +11,7 @@ mod cjson;
 mod cmsgpack;
 mod compiled;
 mod convert;
+mod direct;
 mod eval;
 mod fiber;
 mod functions;
@@ -25,6 +26,7 @@ mod shebang;
 mod structs;
 pub mod symbolic;
 pub mod texts;
+mod tokens;
 mod vm;
 
 #[cfg(test)]

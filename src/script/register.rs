@@ -106,7 +106,8 @@ fn finish(draft: &RegisterArgs, others: &Registered, judges_later: bool) -> Resu
     if !judges_later {
         judge(name, others.names.contains(name), BAD_NAME)?;
     }
-    let script = Script { name: ScriptName::Function(Arc::from(name)), flags: draft.flags, function, slot: None };
+    let name = ScriptName::Function(Arc::from(name));
+    let script = Script { name, flags: draft.flags, function, slot: None, direct: None };
     Ok(Function { script, description: draft.description.clone() })
 }
 

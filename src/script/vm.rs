@@ -111,22 +111,26 @@ fn write_failure(frame: &mut Frame<'_>, name: &[u8], host: &dyn Host, out: &mut 
     let source = frame.raw_get_field(-1, "source") == LuaType::String;
     let numbered = matches!(frame.raw_get_field(-2, "line"), LuaType::Number | LuaType::String);
     if source && numbered {
-        line.extend_from_slice(b" script: ");
-        // Valkey leaves the name of the script out.
-        if host.profile().has(UNNAMED) {
-            line.extend_from_slice(b"on ");
-        } else {
-            line.extend_from_slice(name);
-            line.extend_from_slice(b", on ");
-        }
-        line.extend_from_slice(frame.bytes(-2).unwrap_or_default());
-        line.push(b':');
+        add_place(&mut line, name, host, frame.bytes(-2).unwrap_or_default());
         line.extend_from_slice(frame.to_bytes(-1).unwrap_or_default());
         line.push(b'.');
     }
     frame.pop(2);
     host.answer_error(&line, is_counted(frame, -1));
     write_error(&line, out);
+}
+
+/// Adds to an error where it was raised, up to the number of the line.
+pub(super) fn add_place(error: &mut Vec<u8>, name: &[u8], host: &dyn Host, source: &[u8]) {
+    error.extend_from_slice(b" script: ");
+    // Valkey leaves the name of the script out.
+    if !host.profile().has(UNNAMED) {
+        error.extend_from_slice(name);
+        error.extend_from_slice(b", ");
+    }
+    error.extend_from_slice(b"on ");
+    error.extend_from_slice(source);
+    error.push(b':');
 }
 
 const UNNAMED: Since = Since::valkey(9, 0, 0);

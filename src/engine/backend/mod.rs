@@ -65,10 +65,10 @@ impl Backend {
         self.own.execute(front, session, resolved, words, out, yielder)
     }
 
-    /// Whether a command needs a stack of its own, because it may run scripts.
+    /// Whether a command needs a stack of its own, because it may run scripts that pause.
     #[inline]
-    pub fn needs_fiber(&self, session: &Session, spec: &CommandSpec) -> bool {
-        transaction::may_run_scripts(session, spec)
+    pub fn needs_fiber(&self, session: &Session, spec: &CommandSpec, words: Words<'_>) -> bool {
+        transaction::may_run_scripts(session, spec) && !self.own.runs_directly(spec, words)
     }
 
     /// Calls a command on its own stack, through the front. If it is slow, a stand-in takes the session's place until

@@ -8,7 +8,6 @@
 mod hypotheses;
 mod matching;
 mod rewrite;
-mod tokens;
 mod values;
 
 use std::cell::{Cell, RefCell};
@@ -178,7 +177,7 @@ impl SymbolicInterpreter {
         let function = loaded.is_ok().then(|| frame.create_ref());
         frame.set_top(0);
         let flags = shebang::ScriptFlags::NO_SHEBANG;
-        Some(Script { name: ScriptName::Script(sha), flags, function: function?, slot: None })
+        Some(Script { name: ScriptName::Script(sha), flags, function: function?, slot: None, direct: None })
     }
 
     fn run(&mut self, script: &Script, observed: &ObservedRun<'_>, hypotheses: &Hypotheses<'_>, out: &mut Vec<u8>) {

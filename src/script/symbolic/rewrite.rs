@@ -3,7 +3,7 @@
 //! Lua 5.1 lets a value of a library define its arithmetic, but not how it compares with a string or a number. So comparisons,
 //! lengths, keys of tables and the bounds of loops become calls. Nothing else changes, and lines stay where they are.
 
-use super::tokens::{Token, TokenKind, tokens};
+use crate::script::tokens::{Token, TokenKind, tokens};
 
 /// The functions that rewritten code calls.
 pub const EQUAL: &str = "__redouble_equal";
