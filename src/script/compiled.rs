@@ -44,6 +44,14 @@ impl Script {
         }
     }
 
+    /// The SHA-1 of its text, if EVAL runs it.
+    pub(super) fn sha(&self) -> Option<Sha> {
+        match self.name {
+            ScriptName::Script(sha) => Some(sha),
+            ScriptName::Function(_) => None,
+        }
+    }
+
     /// Whether it runs without Lua.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()

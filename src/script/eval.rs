@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -25,6 +26,8 @@ pub struct EvalInterpreter {
     vm: Vm,
     profile: Profile,
     scripts: HashMap<Sha, CachedScript, FixedState>,
+    /// The names of the cached scripts by a hash of their text: SHA-1 of a text takes longer than most scripts run.
+    names: HashMap<u64, Sha, FixedState>,
     /// The scripts that only EVAL has brought, if the release evicts those.
     evictable: Option<Evictable>,
     /// The table of the real globals, which scripts see only through a read-only proxy.
@@ -66,7 +69,8 @@ impl EvalInterpreter {
         let mut vm = Vm::new(ScriptKind::Eval, profile);
         let globals = vm.lua.frame().create_ref();
         let evictable = profile.has(EVICTION).then(Evictable::default);
-        Self { vm, profile: *profile, scripts: HashMap::default(), evictable, globals, source_bytes: 0 }
+        let (scripts, names) = (HashMap::default(), HashMap::default());
+        Self { vm, profile: *profile, scripts, names, evictable, globals, source_bytes: 0 }
     }
 
     /// Bytes that Lua uses.
@@ -82,6 +86,12 @@ impl EvalInterpreter {
     /// A cached script by its SHA-1, in any case.
     pub fn find(&self, name: &[u8]) -> Option<&Script> {
         self.find_cached(name).map(|cached| &cached.script)
+    }
+
+    /// A cached script by its text.
+    pub fn find_text(&self, source: &[u8]) -> Option<&Script> {
+        let name = self.names.get(&hash_of(source))?;
+        self.scripts.get(name).filter(|cached| *cached.source == *source).map(|cached| &cached.script)
     }
 
     /// The source text of a cached script, by its SHA-1 in any case.
@@ -102,9 +112,11 @@ impl EvalInterpreter {
 
     /// Compiles a script, unless it is cached.
     pub fn load(&mut self, source: &[u8], origin: Origin) -> Result<&Script, CommandError> {
-        let sha = sha_of(source);
+        let known = self.find_text(source).and_then(Script::sha);
+        let sha = known.unwrap_or_else(|| sha_of(source));
         if !self.scripts.contains_key(&sha) {
             let mut script = self.compile(sha, source)?;
+            self.names.insert(hash_of(source), sha);
             if origin == Origin::Eval {
                 script.slot = self.take_slot(sha);
             }
@@ -130,6 +142,7 @@ impl EvalInterpreter {
         evictable.evicted += 1;
         if let Some(CachedScript { script, source }) = self.scripts.remove(&oldest) {
             self.source_bytes -= source.len();
+            self.names.remove(&hash_of(&source));
             self.vm.lua.frame().free_ref(script.function);
         }
         u16::try_from(slot).ok()
@@ -192,6 +205,10 @@ impl EvalInterpreter {
         frame.push_ref(script.function);
         self.vm.run(0, script, invocation, out);
     }
+}
+
+fn hash_of(source: &[u8]) -> u64 {
+    FixedState::default().hash_one(source)
 }
 
 pub fn sha_of(source: &[u8]) -> Sha {

@@ -156,9 +156,14 @@ impl Local {
 
     /// Whether a request runs a script that needs no Lua. Such a script never pauses.
     pub fn runs_directly(&self, spec: &CommandSpec, words: Words<'_>) -> bool {
-        let CommandKind::Script(Which::EvalSha { .. }) = spec.kind else { return false };
-        let (Some(name), Some(interpreters)) = (words.get(1), self.instance.scripts.try_lock()) else { return false };
-        interpreters.started_eval().and_then(|scripts| scripts.find(name)).is_some_and(Script::is_direct)
+        let CommandKind::Script(which) = spec.kind else { return false };
+        let (Some(script), Some(interpreters)) = (words.get(1), self.instance.scripts.try_lock()) else { return false };
+        let found = interpreters.started_eval().and_then(|scripts| match which {
+            Which::Eval { .. } => scripts.find_text(script),
+            Which::EvalSha { .. } => scripts.find(script),
+            Which::Function { .. } => None,
+        });
+        found.is_some_and(Script::is_direct)
     }
 
     /// The script that a request names, with its keys and arguments.
