@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::arguments::truncated;
 use super::host::Host;
 use super::lua::{Frame, LuaError, LuaType};
+use crate::base::profile::Family;
 use crate::protocol::{Protocol, Reply, parse_float, parse_integer, write_integer};
 
 /// Pushes a reply, given in the wire format. Returns the bytes after it.
@@ -93,12 +94,19 @@ fn push_array<'r>(frame: &mut Frame<'_>, length: i64, mut rest: &'r [u8]) -> Opt
         frame.push_boolean(false);
         return Some(rest);
     }
-    frame.push_table(length as usize, 0);
+    frame.push_table(room_for(frame, length as usize), 0);
     for element in 1..=length {
         rest = push_reply(frame, rest)?;
         frame.raw_set_index(-2, element);
     }
     Some(rest)
+}
+
+/// How many elements a table is made for. That decides what Lua takes for the length of a table with nils, which replies of RESP3
+/// have: Valkey makes room for all, Redis for none.
+fn room_for(frame: &Frame<'_>, length: usize) -> usize {
+    let host = frame.host();
+    if host.protocol() == Protocol::Resp3 && host.profile().family() == Family::Redis { 0 } else { length }
 }
 
 /// Pushes a map as `{map = {key = value}}` or a set as `{set = {element = true}}`.

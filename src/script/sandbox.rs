@@ -4,9 +4,12 @@
 //! the globals. Its metatable forwards look-ups to the real table and refuses assignments. The library functions that
 //! bypass metatables are guarded, so that they see the real table.
 
+use std::borrow::Cow;
+
 use super::arguments::truncated;
 use super::compiled::ScriptKind;
 use super::lua::{Frame, Lua, LuaError, LuaType};
+use super::tokens::without_nested_brackets;
 use super::{api, bit, cjson, cmsgpack, random, structs};
 use crate::base::profile::{Family, Profile, Since, Version};
 use crate::protocol::until_nul;
@@ -319,6 +322,9 @@ fn refuse_compiled_string(frame: &mut Frame<'_>) -> Result<usize, LuaError> {
         // With a space in front, Lua reports the same character with the same message.
         let harmless = [b" ", text].concat();
         frame.push_bytes(harmless);
+        frame.insert(1);
+    } else if let Cow::Owned(changed) = without_nested_brackets(text) {
+        frame.push_bytes(changed);
         frame.insert(1);
     }
     frame.set_top(1);

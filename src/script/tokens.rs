@@ -1,5 +1,7 @@
 //! The tokens of a Lua 5.1 source text.
 
+use std::borrow::Cow;
+
 /// A token and its place in the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'s> {
@@ -50,6 +52,54 @@ pub fn tokens(source: &[u8]) -> Option<Vec<Token<'_>>> {
     }
     found.push(Token { kind: TokenKind::End, start: at, end: at });
     Some(found)
+}
+
+/// The source with another level for each `[[…]]` in which a further `[[` stands. Redis's Lua takes that for text, the one here
+/// for an error.
+pub fn without_nested_brackets(source: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memmem::find_iter(source, b"[[").count() < 2 {
+        return Cow::Borrowed(source);
+    }
+    let mut changed = Vec::with_capacity(source.len());
+    let (mut at, mut copied) = (0, 0);
+    while at < source.len() {
+        let is_comment = source[at..].starts_with(b"--");
+        let start = if is_comment { at + 2 } else { at };
+        let rest = &source[start..];
+        at = match (long_bracket(rest), rest.first()) {
+            (Some(Some(length)), _) => {
+                let text = &rest[..length];
+                if let Some(inner) = text.strip_prefix(b"[[").and_then(|text| text.strip_suffix(b"]]"))
+                    && memchr::memmem::find(inner, b"[[").is_some()
+                {
+                    let level = free_level(inner);
+                    changed.extend_from_slice(&source[copied..start]);
+                    changed.extend_from_slice(&[b"[", &*level, b"[", inner, b"]", &*level, b"]"].concat());
+                    copied = start + length;
+                }
+                start + length
+            }
+            // It does not end: Lua says so.
+            (Some(None), _) => break,
+            (None, _) if is_comment => start + memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
+            (None, Some(b'"' | b'\'')) => match quoted_length(rest) {
+                Some(length) => start + length,
+                None => break,
+            },
+            (None, _) => start + 1,
+        };
+    }
+    changed.extend_from_slice(&source[copied..]);
+    Cow::Owned(changed)
+}
+
+/// As many `=` as no bracket in the text has.
+fn free_level(text: &[u8]) -> Vec<u8> {
+    let mut level = vec![b'='];
+    while memchr::memmem::find(text, &[b"]", &*level, b"]"].concat()).is_some() {
+        level.push(b'=');
+    }
+    level
 }
 
 fn is_word(byte: u8) -> bool {
@@ -119,6 +169,17 @@ mod tests {
 
     fn texts(source: &str) -> Option<Vec<&str>> {
         Some(tokens(source.as_bytes())?.iter().map(|token| &source[token.start..token.end]).collect())
+    }
+
+    #[test]
+    fn brackets_in_long_brackets_are_text() {
+        let changed =
+            |source: &str| String::from_utf8(without_nested_brackets(source.as_bytes()).into_owned()).unwrap();
+        assert_eq!(changed("return [[ a [[ b ]]"), "return [=[ a [[ b ]=]");
+        assert_eq!(changed("--[[ [[ ]=] ]] x = '[[' -- [["), "--[==[ [[ ]=] ]==] x = '[[' -- [[");
+        for same in ["t[[[a]]] = '[[' .. [[b]]", "a = [=[ [[ ]] ]=] .. [[ ]]", "[[ [[", "'[[ [[", "-- [[ [["] {
+            assert_eq!(changed(same), same);
+        }
     }
 
     #[test]

@@ -260,7 +260,7 @@ impl<'r> Run<'r, '_, '_> {
 
     /// Keeps a number as Lua writes it.
     fn keep_number(&mut self, number: f64) {
-        const EXACT: f64 = 1e15;
+        const EXACT: f64 = 1e14;
         if number.fract() == 0.0 && number.abs() < EXACT && !(number == 0.0 && number.is_sign_negative()) {
             return write_integer(&mut self.scratch.reply, number as i64);
         }

@@ -229,7 +229,8 @@ impl Writer<'_> {
                 self.put(&format!("ARGV[{index}]"));
             }
             2 => {
-                let numbers = ["0", "1", "2.50", "1e15", "1e100", "007", "-3", "9007199254740993"];
+                let numbers =
+                    ["0", "1", "2.50", "99999999999999", "1e14", "1e15", "1e100", "007", "-3", "9007199254740993"];
                 let number = numbers[self.choose(numbers.len())];
                 self.put(number);
             }

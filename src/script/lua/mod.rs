@@ -22,6 +22,7 @@ use std::ptr::{self, NonNull};
 use mlua_sys as ffi;
 
 use super::host::Host;
+use super::tokens::without_nested_brackets;
 
 pub use frame::{Frame, LuaType, RegistryRef};
 
@@ -157,8 +158,9 @@ impl Lua {
         self.frame().push_bytes(name.to_bytes());
         self.frame().ensure_stack(1);
         self.shared.memory.limited.set(true);
+        let source = without_nested_brackets(source);
         // SAFETY: Errors are caught within, and the text is only read. `load_text` sees to it that it is text.
-        let status = unsafe { load_text(self.raw.as_ptr(), source, name.as_ptr()) };
+        let status = unsafe { load_text(self.raw.as_ptr(), &source, name.as_ptr()) };
         self.shared.memory.limited.set(false);
         self.frame().remove(-2);
         if status == ffi::LUA_OK { Ok(()) } else { Err(LuaError) }
