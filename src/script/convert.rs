@@ -168,8 +168,8 @@ pub fn write_value(frame: &mut Frame<'_>, host: &dyn Host, client: Protocol, out
 }
 
 /// The size limit of a reply. Tables that contain each other make an endless one.
-const MAX_REPLY_BYTES: usize = 512 << 20;
-const TOO_LONG: &str = "ERR the reply of the script is too long";
+pub(super) const MAX_REPLY_BYTES: usize = 512 << 20;
+pub(super) const TOO_LONG: &str = "ERR the reply of the script is too long";
 /// The number of values between two calls of [`Host::tick`].
 const TICK: u32 = 20_000;
 

@@ -90,7 +90,7 @@ impl EvalInterpreter {
 
     /// A cached script by its text.
     pub fn find_text(&self, source: &[u8]) -> Option<&Script> {
-        let name = self.names.get(&hash_of(source))?;
+        let name = self.names.get(&text_hash(source))?;
         self.scripts.get(name).filter(|cached| *cached.source == *source).map(|cached| &cached.script)
     }
 
@@ -116,7 +116,7 @@ impl EvalInterpreter {
         let sha = known.unwrap_or_else(|| sha_of(source));
         if !self.scripts.contains_key(&sha) {
             let mut script = self.compile(sha, source)?;
-            self.names.insert(hash_of(source), sha);
+            self.names.insert(text_hash(source), sha);
             if origin == Origin::Eval {
                 script.slot = self.take_slot(sha);
             }
@@ -142,7 +142,7 @@ impl EvalInterpreter {
         evictable.evicted += 1;
         if let Some(CachedScript { script, source }) = self.scripts.remove(&oldest) {
             self.source_bytes -= source.len();
-            self.names.remove(&hash_of(&source));
+            self.names.remove(&text_hash(&source));
             self.vm.lua.frame().free_ref(script.function);
         }
         u16::try_from(slot).ok()
@@ -193,7 +193,8 @@ impl EvalInterpreter {
             *run = evictable.runs;
         }
         if let Some(direct) = &script.direct {
-            return direct.run(script.name(), invocation, &mut self.vm.lua.frame(), out);
+            direct.run(script.name(), invocation, &mut self.vm.lua.frame(), out);
+            return self.vm.collect_if_large();
         }
         let mut frame = self.vm.begin();
         frame.push_ref(self.globals);
@@ -207,7 +208,7 @@ impl EvalInterpreter {
     }
 }
 
-fn hash_of(source: &[u8]) -> u64 {
+fn text_hash(source: &[u8]) -> u64 {
     FixedState::default().hash_one(source)
 }
 

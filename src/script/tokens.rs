@@ -93,10 +93,11 @@ pub fn without_nested_brackets(source: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(changed)
 }
 
-/// As many `=` as no bracket in the text has.
+/// As many `=` as no closing bracket in the text has, or at its end would have.
 fn free_level(text: &[u8]) -> Vec<u8> {
+    let text = [text, b"]"].concat();
     let mut level = vec![b'='];
-    while memchr::memmem::find(text, &[b"]", &*level, b"]"].concat()).is_some() {
+    while memchr::memmem::find(&text, &[b"]", &*level, b"]"].concat()).is_some() {
         level.push(b'=');
     }
     level
@@ -143,6 +144,8 @@ fn quoted_length(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         match *text.get(at)? {
+            // The end of a line can be two bytes.
+            b'\\' if matches!(text.get(at + 1..at + 3), Some(b"\r\n" | b"\n\r")) => at += 3,
             b'\\' => at += 2,
             b'\n' | b'\r' => return None,
             byte if byte == quote => return Some(at + 1),
@@ -177,6 +180,8 @@ mod tests {
             |source: &str| String::from_utf8(without_nested_brackets(source.as_bytes()).into_owned()).unwrap();
         assert_eq!(changed("return [[ a [[ b ]]"), "return [=[ a [[ b ]=]");
         assert_eq!(changed("--[[ [[ ]=] ]] x = '[[' -- [["), "--[==[ [[ ]=] ]==] x = '[[' -- [[");
+        assert_eq!(changed("return [[ [[ ]=]]"), "return [==[ [[ ]=]==]");
+        assert_eq!(changed("return 'a\\\r\nb' .. [[ [[ ]]"), "return 'a\\\r\nb' .. [=[ [[ ]=]");
         for same in ["t[[[a]]] = '[[' .. [[b]]", "a = [=[ [[ ]] ]=] .. [[ ]]", "[[ [[", "'[[ [[", "-- [[ [["] {
             assert_eq!(changed(same), same);
         }

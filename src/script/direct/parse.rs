@@ -1,4 +1,5 @@
-//! The parser of direct scripts. It gives up at whatever else there is in Lua. The text is known to be valid Lua.
+//! The parser of direct scripts. It gives up at whatever else there is in Lua. The text is known to be valid Lua, if
+//! [long brackets in long brackets](crate::script::tokens::without_nested_brackets) are; it gives up at long brackets, too.
 
 use super::{Block, Call, Comparison, DirectScript, Expression, MOST_CALLS, Operands, Operator, Slot, Statement};
 use crate::script::tokens::{Token, TokenKind, tokens};
@@ -9,6 +10,8 @@ const MOST_SOURCE: usize = 4096;
 const MOST_LOCALS: usize = 32;
 /// How deep blocks and expressions nest.
 const MOST_DEPTH: usize = 32;
+/// The most operators in one script: each can make its tree a level deeper.
+const MOST_OPERATORS: usize = 64;
 
 impl DirectScript {
     /// Parses the text of a script that Lua has compiled. `None` if Lua must run it.
@@ -18,7 +21,8 @@ impl DirectScript {
         }
         let tokens = tokens(source)?;
         let lines = lines(source, &tokens);
-        let mut parser = Parser { source, tokens, lines, at: 0, scope: Vec::new(), locals: 0, calls: 0, depth: 0 };
+        let mut parser =
+            Parser { source, tokens, lines, at: 0, scope: Vec::new(), locals: 0, calls: 0, operators: 0, depth: 0 };
         let body = parser.block()?;
         parser.is_at_end().then_some(Self { body, locals: parser.locals })
     }
@@ -54,6 +58,7 @@ struct Parser<'s> {
     /// The most that there were.
     locals: usize,
     calls: usize,
+    operators: usize,
     depth: usize,
 }
 
@@ -255,6 +260,10 @@ impl<'s> Parser<'s> {
                     break;
                 }
                 parser.at += 1;
+                parser.operators += 1;
+                if parser.operators > MOST_OPERATORS {
+                    return None;
+                }
                 // `..` groups to the right.
                 let right = parser.operation(if tightness == CONCAT { CONCAT } else { tightness + 1 })?;
                 // What raises errors names its operands, and those of a choice are not known here.
@@ -422,7 +431,11 @@ impl Binary {
             Self::Equal { negated } => Expression::Equal { operands, negated },
             Self::Compare(comparison) => Expression::Compare { operands, comparison, line },
             Self::Arithmetic(operator) => Expression::Arithmetic { operands, operator, line },
-            Self::Concat => Expression::Concat { operands, line },
+            Self::Concat => {
+                // Lua joins it with the concatenation to its right, and then knows the line of that alone.
+                let line = if let Expression::Concat { line, .. } = operands.right { line } else { line };
+                Expression::Concat { operands, line }
+            }
         })
     }
 }

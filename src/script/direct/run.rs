@@ -6,7 +6,9 @@ use super::{Block, Call, Comparison, DirectScript, Expression, Operands, Operato
 use crate::base::error::CommandError;
 use crate::protocol::{Protocol, Span, parse_integer, until_nul, write_integer};
 use crate::script::api::write_argument;
-use crate::script::convert::{split_line, write_bulk, write_error, write_header, write_line, write_null, write_number};
+use crate::script::convert::{
+    MAX_REPLY_BYTES, TOO_LONG, split_line, write_bulk, write_error, write_header, write_line, write_null, write_number,
+};
 use crate::script::host::{Host, Invocation, ScratchBuffers};
 use crate::script::lua::Frame;
 use crate::script::texts;
@@ -34,7 +36,8 @@ enum Value<'r> {
 struct Failure {
     message: Vec<u8>,
     is_counted: bool,
-    line: u32,
+    /// Where it was raised. Lua does not tell that when its memory runs out.
+    line: Option<u32>,
 }
 
 type Outcome<'r> = Result<Value<'r>, Failure>;
@@ -52,24 +55,34 @@ impl DirectScript {
         let mut run = Run { invocation, scratch: &mut scratch, locals, lua };
         match run.block(&self.body) {
             Ok(Some(Returned::One(value))) => run.write(value, client, out),
-            Ok(Some(Returned::Table(values))) => {
-                // Lua's arrays end before the first nil.
-                let length = values.iter().take_while(|value| !matches!(value, Value::Nil)).count();
-                write_header(b'*', length, out);
-                values.iter().take(length).for_each(|value| run.write(*value, client, out));
-            }
+            Ok(Some(Returned::Table(values))) => run.write_table(&values, client, out),
             Ok(None) => write_null(client, out),
-            Err(Failure { message, is_counted, line }) => {
-                let mut error = until_nul(&message).to_vec();
-                add_place(&mut error, name, host, SOURCE);
-                write_integer(&mut error, i64::from(line));
-                error.push(b'.');
+            Err(failure) => {
+                let is_counted = failure.is_counted;
+                let error = failure.into_line(name, host);
                 host.answer_error(&error, is_counted);
                 write_error(&error, out);
             }
         }
     }
 }
+
+impl Failure {
+    /// The error as clients get it.
+    fn into_line(self, name: &[u8], host: &dyn Host) -> Vec<u8> {
+        let Some(line) = self.line else {
+            return [b"ERR Error running script ", name, b", ", &*self.message].concat();
+        };
+        let mut error = until_nul(&self.message).to_vec();
+        add_place(&mut error, name, host, SOURCE);
+        write_integer(&mut error, i64::from(line));
+        error.push(b'.');
+        error
+    }
+}
+
+/// As many bytes may lie about in [`ScratchBuffers::reply`] that no variable needs any more.
+const GARBAGE: usize = 1 << 20;
 
 /// What a script returns.
 enum Returned<'r> {
@@ -90,7 +103,14 @@ impl<'r> Run<'r, '_, '_> {
         for statement in block {
             let returned = match statement {
                 Statement::Set(slot, value) => {
-                    self.locals[*slot] = self.value(value)?;
+                    let before = self.scratch.reply.len();
+                    let value = self.value(value)?;
+                    self.locals[*slot] = value;
+                    match value.span() {
+                        None => self.scratch.reply.truncate(before),
+                        Some(_) if self.scratch.reply.len() > GARBAGE => self.remove_garbage(),
+                        Some(_) => {}
+                    }
                     None
                 }
                 Statement::Call(call) => {
@@ -102,7 +122,10 @@ impl<'r> Run<'r, '_, '_> {
                 Statement::If { arms, otherwise } => {
                     let mut chosen = otherwise;
                     for (condition, block) in arms {
-                        if self.value(condition)?.is_true() {
+                        let before = self.scratch.reply.len();
+                        let is_true = self.value(condition)?.is_true();
+                        self.scratch.reply.truncate(before);
+                        if is_true {
                             chosen = block;
                             break;
                         }
@@ -121,6 +144,30 @@ impl<'r> Run<'r, '_, '_> {
             }
         }
         Ok(None)
+    }
+
+    /// Moves together what local variables have kept.
+    fn remove_garbage(&mut self) {
+        let mut kept: SmallVec<[&mut Span; 8]> = self.locals.iter_mut().filter_map(Value::span_mut).collect();
+        kept.sort_by_key(|span| span.start);
+        let mut end = 0;
+        let mut last: Option<(Span, Span)> = None;
+        for span in kept {
+            let before = *span;
+            match last.filter(|(other, _)| *other == before) {
+                // Several variables have the same value.
+                Some((_, moved)) => *span = moved,
+                None => {
+                    if before.start != end {
+                        self.scratch.reply.copy_within(before.start..before.end, end);
+                    }
+                    *span = Span { start: end, end: end + (before.end - before.start) };
+                    end = span.end;
+                }
+            }
+            last = Some((before, *span));
+        }
+        self.scratch.reply.truncate(end);
     }
 
     fn value(&mut self, expression: &'r Expression) -> Outcome<'r> {
@@ -245,7 +292,9 @@ impl<'r> Run<'r, '_, '_> {
             }
         }
         let lengths = [left, right].map(|value| self.bytes(value).map_or(0, <[u8]>::len));
-        self.check_memory(lengths[0] + lengths[1], line)?;
+        if !self.has_room(lengths[0] + lengths[1]) {
+            return Err(Failure { message: b"not enough memory".to_vec(), is_counted: false, line: None });
+        }
         let start = self.scratch.reply.len();
         for value in [left, right] {
             match value {
@@ -269,13 +318,9 @@ impl<'r> Run<'r, '_, '_> {
         self.lua.pop(1);
     }
 
-    /// Checks whether so many bytes may be added to what is kept. Lua ends scripts at the same limit.
-    fn check_memory(&self, added: usize, line: u32) -> Result<(), Failure> {
-        if self.scratch.reply.len() + added > MEMORY_LIMIT {
-            let message = b"ERR not enough memory".to_vec();
-            return Err(Failure { message, is_counted: false, line });
-        }
-        Ok(())
+    /// Whether so many bytes may be added to what is kept. Lua ends scripts at the same limit.
+    fn has_room(&self, added: usize) -> bool {
+        self.scratch.reply.len() + added <= MEMORY_LIMIT
     }
 
     /// Runs a command.
@@ -301,11 +346,14 @@ impl<'r> Run<'r, '_, '_> {
         };
         let (error, is_counted) = refused;
         if call.raises {
-            return Err(Failure { message: error.line().to_vec(), is_counted, line: call.line });
+            return Err(Failure { message: error.line().to_vec(), is_counted, line: Some(call.line) });
         }
         let start = self.scratch.reply.len();
         self.scratch.reply.extend_from_slice(error.line());
-        Ok(Value::Error(Span { start, end: self.scratch.reply.len() }, is_counted))
+        let end = self.scratch.reply.len();
+        // Also an error without a text has a place of its own.
+        self.scratch.reply.push(b'\n');
+        Ok(Value::Error(Span { start, end }, is_counted))
     }
 
     /// Makes words of the arguments. They are strings or numbers.
@@ -333,7 +381,10 @@ impl<'r> Run<'r, '_, '_> {
 
     /// The value of the reply that begins at `start`.
     fn answer(&self, call: &Call, start: usize) -> Outcome<'r> {
-        self.check_memory(0, call.line)?;
+        if !self.has_room(0) {
+            let message = b"ERR not enough memory".to_vec();
+            return Err(Failure { message, is_counted: false, line: Some(call.line) });
+        }
         let reply = &self.scratch.reply[start..];
         let (kind, line) = match reply.split_first() {
             Some((kind, rest)) => (*kind, split_line(rest).map_or(rest, |(line, _)| line)),
@@ -343,16 +394,34 @@ impl<'r> Run<'r, '_, '_> {
         Ok(match kind {
             b'+' => Value::Status(line_span),
             b'-' if call.raises => {
-                return Err(Failure { message: line.to_vec(), is_counted: true, line: call.line });
+                return Err(Failure { message: line.to_vec(), is_counted: true, line: Some(call.line) });
             }
             b'-' => Value::Error(line_span, true),
             b':' => parse_integer(line).map_or(Value::Nil, |number| Value::Number(number as f64)),
             b'$' | b'*' if line == b"-1" => Value::Boolean(false),
-            b'$' => Value::Kept(Span { start: line_span.end + 2, end: self.scratch.reply.len() - 2 }),
+            b'$' => {
+                let (start, end) = (line_span.end + 2, self.scratch.reply.len().saturating_sub(2));
+                if start <= end { Value::Kept(Span { start, end }) } else { Value::Nil }
+            }
             b'*' => Value::Array(Span { start: start + 1, end: self.scratch.reply.len() }),
             // Direct scripts stay in RESP2, which has no other type.
             _ => Value::Nil,
         })
+    }
+
+    /// Writes a list. Lua's lists end before the first nil.
+    fn write_table(&self, values: &[Value<'_>], client: Protocol, out: &mut Vec<u8>) {
+        let start = out.len();
+        let length = values.iter().take_while(|value| !matches!(value, Value::Nil)).count();
+        write_header(b'*', length, out);
+        for value in &values[..length] {
+            if out.len() > start.saturating_add(MAX_REPLY_BYTES) {
+                self.invocation.host.answer_error(TOO_LONG.as_bytes(), false);
+                out.truncate(start);
+                return write_error(TOO_LONG.as_bytes(), out);
+            }
+            self.write(*value, client, out);
+        }
     }
 
     /// Writes a value as a reply, as Lua's would be written.
@@ -410,6 +479,21 @@ fn write_elements<'b>(array: &'b [u8], host: &dyn Host, client: Protocol, out: &
 }
 
 impl Value<'_> {
+    /// What it needs of [`ScratchBuffers::reply`].
+    fn span(&self) -> Option<Span> {
+        match *self {
+            Self::Kept(span) | Self::Status(span) | Self::Error(span, _) | Self::Array(span) => Some(span),
+            Self::Nil | Self::Boolean(_) | Self::Number(_) | Self::Text(_) => None,
+        }
+    }
+
+    fn span_mut(&mut self) -> Option<&mut Span> {
+        match self {
+            Self::Kept(span) | Self::Status(span) | Self::Error(span, _) | Self::Array(span) => Some(span),
+            Self::Nil | Self::Boolean(_) | Self::Number(_) | Self::Text(_) => None,
+        }
+    }
+
     /// Only nil and false are false.
     fn is_true(self) -> bool {
         !matches!(self, Self::Nil | Self::Boolean(false))
@@ -439,7 +523,8 @@ fn small_integer(text: &[u8]) -> Option<f64> {
 
 /// Lua's error for an operation on values of the wrong type.
 fn misuse(line: u32, what: &str) -> Failure {
-    Failure { message: format!("ERR user_script:{line}: attempt to {what}").into_bytes(), is_counted: false, line }
+    let message = format!("ERR user_script:{line}: attempt to {what}").into_bytes();
+    Failure { message, is_counted: false, line: Some(line) }
 }
 
 /// As [`misuse`], of a value that Lua names where it can.

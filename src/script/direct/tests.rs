@@ -1,6 +1,7 @@
 //! Direct scripts do what Lua does. Lua is the oracle.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -36,8 +37,13 @@ const REPLIES: &[(&[u8], &[u8])] = &[
     (b"bare", b"-oops\r\n"),
     (b"nothing", b"*-1\r\n"),
     (b"none", b"*0\r\n"),
+    (b"silent", b"-\r\n"),
     (b"many", b"*6\r\n:-3\r\n$1\r\nx\r\n$-1\r\n*2\r\n+fine\r\n*-1\r\n-ERR in it\r\n:9223372036854775807\r\n"),
 ];
+
+/// The reply to `long`: a string of a million bytes.
+static LONG_REPLY: LazyLock<Vec<u8>> =
+    LazyLock::new(|| [&b"$1000000\r\n"[..], &vec![b'x'; 1_000_000], b"\r\n"].concat());
 
 impl Host for Server {
     fn tick(&self) -> Result<(), &'static str> {
@@ -48,6 +54,10 @@ impl Host for Server {
         let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let found = REPLIES.iter().find(|(name, _)| *name == words[0].as_bytes());
         self.seen.borrow_mut().push(format!("{words:?}"));
+        if words[0] == "long" {
+            reply.extend_from_slice(&LONG_REPLY);
+            return Ok(());
+        }
         reply.extend_from_slice(found.ok_or(CommandError::fixed("ERR refused"))?.1);
         Ok(())
     }
@@ -296,6 +306,40 @@ proptest! {
 }
 
 #[test]
+fn an_error_of_a_concatenation_over_lines_names_the_line_that_lua_names() {
+    for source in
+        ["return ARGV[9] .. ('x' .. 'y'\n)", "return ('x' .. ARGV[9]\n) .. 'y'", "return 1 ..\nKEYS[9] ..\n'y'"]
+    {
+        let [direct, lua] = traces(source, Protocol::Resp2).unwrap();
+        assert_eq!(direct, lua, "{source}");
+    }
+}
+
+#[test]
+fn a_script_keeps_only_what_its_variables_hold() {
+    let overwritten =
+        format!("local a local b = redis.call('text') {} return a .. b", "a = redis.call('long') ".repeat(20));
+    let asked = "if redis.call('long') == ARGV[1] then return 1 end ".repeat(20);
+    let converted = "local a = tonumber(redis.call('long')) ".repeat(20);
+    let shared = "local a = redis.call('long') local b = a a = redis.call('long') local c = redis.call('many')
+        local d = c b = redis.call('text') a = redis.call('long') return {a, b, c == d, d}";
+    for source in [overwritten.as_str(), &asked, &converted, shared] {
+        let mut interpreter = EvalInterpreter::new(&Profile::default());
+        let script = interpreter.load(source.as_bytes(), Origin::Eval).unwrap().clone();
+        assert!(script.is_direct(), "{source}");
+        let server = Server { profile: Profile::default(), scratch: RefCell::default(), seen: RefCell::default() };
+        let words = OwnedWords::default();
+        let (keys, arguments) = (words.as_words(), words.as_words());
+        let invocation = Invocation { keys, arguments, host: &server, client: Protocol::Resp2 };
+        interpreter.run(&script, invocation, &mut Vec::new());
+        let kept = server.scratch.borrow().reply.len();
+        assert!(kept < 3_500_000, "{kept} bytes: {source}");
+        let [direct, lua] = traces(source, Protocol::Resp2).unwrap();
+        assert!(direct == lua, "{source}");
+    }
+}
+
+#[test]
 fn scripts_of_lock_libraries_need_no_lua() {
     let scripts = [
         "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end",
@@ -318,10 +362,12 @@ fn a_script_that_can_take_long_or_is_unclear_runs_in_lua() {
     let many_calls = "redis.call('ping') ".repeat(33);
     let nested = format!("return {}1{}", "(".repeat(40), ")".repeat(40));
     let long = format!("return '{}'", "x".repeat(5000));
+    let deep = format!("local x = 1 return x{}", "+x".repeat(1000));
     let scripts = [
         many_calls.as_str(),
         &nested,
         &long,
+        &deep,
         "for i = 1, 2 do redis.call('ping') end",
         "while true do end",
         "local function f() end",
