@@ -1,7 +1,6 @@
 //! Direct scripts do what Lua does. Lua is the oracle.
 
 use std::cell::RefCell;
-use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -42,8 +41,9 @@ const REPLIES: &[(&[u8], &[u8])] = &[
 ];
 
 /// The reply to `long`: a string of a million bytes.
-static LONG_REPLY: LazyLock<Vec<u8>> =
-    LazyLock::new(|| [&b"$1000000\r\n"[..], &vec![b'x'; 1_000_000], b"\r\n"].concat());
+fn long_reply() -> Vec<u8> {
+    [&b"$1000000\r\n"[..], &vec![b'x'; 1_000_000], b"\r\n"].concat()
+}
 
 impl Host for Server {
     fn tick(&self) -> Result<(), &'static str> {
@@ -55,7 +55,7 @@ impl Host for Server {
         let found = REPLIES.iter().find(|(name, _)| *name == words[0].as_bytes());
         self.seen.borrow_mut().push(format!("{words:?}"));
         if words[0] == "long" {
-            reply.extend_from_slice(&LONG_REPLY);
+            reply.extend_from_slice(&long_reply());
             return Ok(());
         }
         reply.extend_from_slice(found.ok_or(CommandError::fixed("ERR refused"))?.1);
