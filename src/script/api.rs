@@ -170,15 +170,18 @@ fn collect_words(frame: &Frame<'_>, profile: &Profile, words: &mut OwnedWords) -
     for index in 1..=count {
         match frame.kind(index) {
             LuaType::String => words.push(frame.bytes(index).unwrap_or_default()),
-            LuaType::Number => {
-                let mut text = Vec::with_capacity(24);
-                write_argument(&mut text, frame.number(index).unwrap_or_default(), profile);
-                words.push(&text);
-            }
+            LuaType::Number => push_number(words, frame.number(index).unwrap_or_default(), profile),
             _ => return Err(texts::bad_argument(profile)),
         }
     }
     Ok(())
+}
+
+/// Adds a number as a word.
+pub(super) fn push_number(words: &mut OwnedWords, value: f64, profile: &Profile) {
+    let mut text = Vec::with_capacity(24);
+    write_argument(&mut text, value, profile);
+    words.push(&text);
 }
 
 /// Writes a number as a word: with 17 digits up to Redis 7.0, with the shortest digits since.

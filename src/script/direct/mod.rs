@@ -114,6 +114,17 @@ enum Operator {
     Modulo,
 }
 
+impl Comparison {
+    fn holds<T: PartialOrd + ?Sized>(self, left: &T, right: &T) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
 impl Operator {
     fn of(self, left: f64, right: f64) -> f64 {
         match self {

@@ -178,7 +178,10 @@ impl<'s> Parser<'s> {
                 Some(Statement::Do(block))
             }
             b"return" => self.end(),
-            b"redis" => self.call().map(Statement::Call),
+            b"redis" => {
+                let call = self.call()?;
+                (!self.goes_on()).then_some(Statement::Call(call))
+            }
             name => {
                 let slot = self.local(name)?;
                 self.at += 1;
@@ -334,9 +337,12 @@ impl<'s> Parser<'s> {
             }
             TokenKind::Symbol(_) | TokenKind::End => return None,
         };
-        // An index, a call, a method, a power: of a number as well.
-        let goes_on = matches!(self.kind(), TokenKind::Symbol("[" | "." | ":" | "(" | "{" | "^") | TokenKind::String);
-        (!goes_on).then_some(expression)
+        (!self.goes_on()).then_some(expression)
+    }
+
+    /// Whether an index, a call, a method or a power follows a value.
+    fn goes_on(&self) -> bool {
+        matches!(self.kind(), TokenKind::Symbol("[" | "." | ":" | "(" | "{" | "^") | TokenKind::String)
     }
 
     /// What begins with a word.
@@ -396,8 +402,7 @@ impl<'s> Parser<'s> {
                 return None;
             }
         }
-        let goes_on = matches!(self.kind(), TokenKind::Symbol("[" | "." | ":" | "(" | "{") | TokenKind::String);
-        (!goes_on).then_some(Call { arguments: arguments.into(), raises, line })
+        Some(Call { arguments: arguments.into(), raises, line })
     }
 }
 

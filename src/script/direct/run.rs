@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Block, Call, Comparison, DirectScript, Expression, Operands, Operator, Statement};
 use crate::base::error::CommandError;
 use crate::protocol::{Protocol, Span, parse_integer, until_nul, write_integer};
-use crate::script::api::write_argument;
+use crate::script::api::push_number;
 use crate::script::convert::{
     MAX_REPLY_BYTES, TOO_LONG, split_line, write_bulk, write_error, write_header, write_line, write_null, write_number,
 };
@@ -246,25 +246,16 @@ impl<'r> Run<'r, '_, '_> {
 
     fn compare(&mut self, operands: &'r Operands, comparison: Comparison, line: u32) -> Outcome<'r> {
         let (left, right) = (self.value(&operands.left)?, self.value(&operands.right)?);
-        // Lua has two comparisons only, and swaps the operands for the others.
-        let (left, right) = match comparison {
-            Comparison::Less | Comparison::LessOrEqual => (left, right),
-            Comparison::Greater | Comparison::GreaterOrEqual => (right, left),
+        let holds = match (left, right) {
+            (Value::Number(left), Value::Number(right)) => Some(comparison.holds(&left, &right)),
+            _ => self.bytes(left).zip(self.bytes(right)).map(|(left, right)| comparison.holds(left, right)),
         };
-        let is_less = match (left, right) {
-            (Value::Number(left), Value::Number(right)) => {
-                return Ok(Value::Boolean(match comparison {
-                    Comparison::Less | Comparison::Greater => left < right,
-                    Comparison::LessOrEqual | Comparison::GreaterOrEqual => left <= right,
-                }));
-            }
-            _ => self.bytes(left).zip(self.bytes(right)).map(|(left, right)| match comparison {
-                Comparison::Less | Comparison::Greater => left < right,
-                Comparison::LessOrEqual | Comparison::GreaterOrEqual => left <= right,
-            }),
-        };
-        is_less.map(Value::Boolean).ok_or_else(|| {
-            let (left, right) = (left.type_name(), right.type_name());
+        holds.map(Value::Boolean).ok_or_else(|| {
+            // Lua has no comparison for what is greater, and swaps the operands.
+            let (left, right) = match comparison {
+                Comparison::Less | Comparison::LessOrEqual => (left.type_name(), right.type_name()),
+                Comparison::Greater | Comparison::GreaterOrEqual => (right.type_name(), left.type_name()),
+            };
             if left == right {
                 misuse(line, &format!("compare two {left} values"))
             } else {
@@ -368,11 +359,7 @@ impl<'r> Run<'r, '_, '_> {
             match value {
                 Value::Text(text) => words.push(text),
                 Value::Kept(span) => words.push(&reply[span.start..span.end]),
-                Value::Number(number) => {
-                    let mut text = Vec::with_capacity(24);
-                    write_argument(&mut text, *number, profile);
-                    words.push(&text);
-                }
+                Value::Number(number) => push_number(words, *number, profile),
                 _ => return Err(texts::bad_argument(profile)),
             }
         }
