@@ -1,8 +1,9 @@
 //! Members that belong to whoever removes them, as a job that is due: a client that is told that another one was first, and does
 //! all that this one has done with it, does it a second time.
 
-use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -28,10 +29,25 @@ const TELLING: usize = 3;
 
 const HASH: FixedState = FixedState::with_seed(5);
 
-/// The last claims, in the order in which they were made.
+/// Numbers of claims, the oldest first.
+type Numbers = SmallVec<[u64; 4]>;
+
+/// The last claims.
+///
+/// They are found by their key and by their client. A set that is used often has each of its commands looked at here, and going
+/// through all claims for each took longer than all else that the auditor does with it.
 #[derive(Clone, Default)]
 pub struct Claims {
-    claims: VecDeque<Claim>,
+    /// By their numbers, in the order in which they were made.
+    claims: BTreeMap<u64, Box<Claim>>,
+    /// How many there ever were.
+    made: u64,
+    /// Those of each key, by its hash.
+    at_place: HashMap<u64, Numbers, FixedState>,
+    /// Those of each member, by its hash with that of its key.
+    of_member: HashMap<u64, Numbers, FixedState>,
+    /// Those of each client that are not over, by its server and its number.
+    open: HashMap<(u16, u64), Numbers, FixedState>,
 }
 
 /// A client has removed a member, or was told that there is none.
@@ -77,9 +93,8 @@ impl Claims {
         if is_claim(row.name) || self.claims.is_empty() {
             return is_claim(row.name);
         }
-        let place = hash_on(server, header.db, header.second);
-        let is_about = |claim: &Claim| !claim.is_over && claim.is_of(server, header.client) || claim.place == place;
-        self.claims.iter().any(is_about)
+        self.open.contains_key(&(server, header.client))
+            || self.at_place.contains_key(&hash_on(server, header.db, header.second))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -88,14 +103,14 @@ impl Claims {
 
     /// Forgets the claims on a server.
     pub fn forget(&mut self, server: u16) {
-        self.claims.retain(|claim| claim.client.server != server);
+        let of_server = self.claims.iter().filter(|(_, claim)| claim.client.server == server);
+        self.remove_all(of_server.map(|(number, _)| *number).collect());
     }
 
     /// Looks at a line of the journal.
     pub fn note(&mut self, state: &mut AuditState, line: &JournalLine<'_>, commands: &Table) {
         match line.event {
-            Some(EventKind::Closed) if self.claims.is_empty() => return,
-            Some(EventKind::Closed) => return self.end(state, |claim| claim.is_of(line.server, line.client)),
+            Some(EventKind::Closed) => return self.end(state, &self.open_of(line)),
             Some(EventKind::Started | EventKind::Missing | EventKind::Promoted) => return self.forget(line.server),
             Some(_) => return,
             None if line.is_queued() || line.outcome == Outcome::NeverRan || line.was_sent_away() => return,
@@ -132,7 +147,56 @@ impl Claims {
 
     /// The journals end.
     pub fn finish(&mut self, state: &mut AuditState) {
-        self.end(state, |_| true);
+        self.end(state, &self.claims.keys().copied().collect::<Numbers>());
+    }
+
+    // ---- the claims
+
+    fn open_of(&self, line: &JournalLine<'_>) -> Numbers {
+        self.open.get(&(line.server, line.client)).cloned().unwrap_or_default()
+    }
+
+    /// The claims of a member, the oldest first.
+    fn of_member(&self, place: u64, member: &[u8]) -> Numbers {
+        self.of_member.get(&hash_of_member(place, member)).cloned().unwrap_or_default()
+    }
+
+    fn remove_place(&mut self, place: u64) {
+        self.remove_all(self.at_place.get(&place).cloned().unwrap_or_default());
+    }
+
+    fn add(&mut self, claim: Claim) {
+        if self.claims.len() >= MAX_CLAIMS
+            && let Some((&oldest, _)) = self.claims.first_key_value()
+        {
+            self.remove(oldest);
+        }
+        self.made += 1;
+        self.at_place.entry(claim.place).or_default().push(self.made);
+        self.of_member.entry(hash_of_member(claim.place, &claim.member)).or_default().push(self.made);
+        self.open.entry(claim.owner()).or_default().push(self.made);
+        self.claims.insert(self.made, Box::new(claim));
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(claim) = self.claims.remove(&number) else { return };
+        take_out(&mut self.at_place, claim.place, number);
+        take_out(&mut self.of_member, hash_of_member(claim.place, &claim.member), number);
+        take_out(&mut self.open, claim.owner(), number);
+    }
+
+    fn remove_all(&mut self, numbers: Numbers) {
+        numbers.into_iter().for_each(|number| self.remove(number));
+    }
+
+    /// Nothing that these clients do from now on belongs to these claims.
+    fn close(&mut self, numbers: &[u64]) {
+        for number in numbers {
+            if let Some(claim) = self.claims.get_mut(number) {
+                claim.is_over = true;
+                take_out(&mut self.open, claim.owner(), *number);
+            }
+        }
     }
 
     /// It is not known any more what the members of some keys are.
@@ -142,14 +206,13 @@ impl Claims {
         }
         let words: OwnedWords = words.iter().copied().collect();
         for key in &commands.keys(words.as_words()).keys {
-            let place = hash_on(line.server, db, key);
-            self.claims.retain(|claim| claim.place != place);
+            self.remove_place(hash_on(line.server, db, key));
         }
     }
 
-    fn end(&mut self, state: &mut AuditState, is_meant: impl Fn(&Claim) -> bool) {
-        self.claims.iter_mut().filter(|claim| is_meant(claim)).for_each(|claim| claim.is_over = true);
-        self.judge(state);
+    fn end(&mut self, state: &mut AuditState, numbers: &[u64]) {
+        self.close(numbers);
+        self.judge(state, numbers);
     }
 
     fn note_step(&mut self, state: &mut AuditState, line: &JournalLine<'_>, step: &Step<'_>, commands: &Table) {
@@ -165,34 +228,44 @@ impl Claims {
         }
         let words_of: OwnedWords = words.iter().copied().collect();
         let accessed = commands.keys(words_of.as_words());
-        let own = |claim: &&mut Claim| !claim.is_over && claim.is_of(line.server, line.client);
-        let mut is_any_over = false;
-        for claim in self.claims.iter_mut().filter(own) {
+        let own = self.open_of(line);
+        let mut over = Numbers::new();
+        for number in &own {
+            let Some(claim) = self.claims.get_mut(number) else { continue };
             claim.commands += 1;
-            claim.is_over = claim.commands > MAX_COMMANDS;
-            is_any_over |= claim.is_over;
-        }
-        if !accessed.writes {
-            if is_any_over {
-                self.judge(state);
+            if claim.commands > MAX_COMMANDS {
+                over.push(*number);
             }
-            return;
+        }
+        self.close(&over);
+        if !accessed.writes {
+            return self.judge(state, &over);
         }
         let places: SmallVec<[u64; 2]> = accessed.keys.iter().map(|key| hash_on(line.server, db, key)).collect();
-        if self.claims.iter().any(|claim| places.contains(&claim.place)) {
+        for place in &places {
             // A member that is there again is another one.
-            self.claims.retain(|claim| !places.contains(&claim.place) || !may_add(row.name, words, &claim.member));
-        }
-        let Some(&place) = places.first() else { return };
-        let mut source = None;
-        for claim in self.claims.iter_mut().filter(own).filter(|claim| claim.place != place) {
-            let source = source.get_or_insert_with(|| AuditState::source_of(line, &state.client_of(line))).clone();
-            if claim.work.len() < MAX_WORK {
-                let (what, adds) = (what_is_done(row.name, db, words), adds(row.name, words, &claim.member));
-                claim.work.push(Work { what, adds, source });
+            match may_add(row.name, words) {
+                Some(members) => {
+                    members.iter().for_each(|member| self.remove_all(self.of_member(*place, member)));
+                }
+                None => self.remove_place(*place),
             }
         }
-        self.judge(state);
+        let Some(&place) = places.first() else { return self.judge(state, &over) };
+        let mut done = None;
+        for number in &own {
+            let Some(claim) = self.claims.get_mut(number).filter(|claim| !claim.is_over && claim.place != place) else {
+                continue;
+            };
+            if claim.work.len() < MAX_WORK {
+                let (what, source) = done.get_or_insert_with(|| {
+                    (what_is_done(row.name, db, words), AuditState::source_of(line, &state.client_of(line)))
+                });
+                let adds = adds(row.name, words, &claim.member);
+                claim.work.push(Work { what: *what, adds, source: Arc::clone(source) });
+            }
+        }
+        self.judge(state, &own);
     }
 
     /// A client removes a member, or is told that it is not there.
@@ -205,31 +278,29 @@ impl Claims {
     ) {
         let Some(&key) = step.words.get(1) else { return };
         let place = hash_on(line.server, step.db, key);
-        let is_here = |claim: &Claim| claim.place == place;
-        self.end(state, |claim| is_here(claim) && claim.is_of(line.server, line.client));
-        let is_its = |claim: &Claim| is_here(claim) && *claim.member == *member;
+        let own = self.open_of(line).into_iter();
+        let is_here = |number: &u64| self.claims.get(number).is_some_and(|claim| claim.place == place);
+        self.end(state, &own.filter(is_here).collect::<Numbers>());
         let client = state.meet_client_of(line);
+        let same = self.of_member(place, member);
         let first = match is_first {
             true => {
-                self.claims.retain(|claim| !is_its(claim));
+                self.remove_all(same);
                 None
             }
             false => {
-                let is_winner = |claim: &&Claim| claim.first.is_none() && is_its(claim);
-                let Some(winner) = self.claims.iter().rev().find(is_winner) else { return };
+                let mut same = same.iter().rev().filter_map(|number| self.claims.get(number));
+                let Some(winner) = same.find(|claim| claim.first.is_none()) else { return };
                 if winner.client.same_program(&client) != SameProgram::No {
                     return;
                 }
                 Some(winner.source.place)
             }
         };
-        if self.claims.len() >= MAX_CLAIMS {
-            self.claims.pop_front();
-        }
         let source = AuditState::source_of(line, &client);
         let (key, member, work) = (key.into(), member.into(), SmallVec::new());
         let db = step.db;
-        self.claims.push_back(Claim {
+        self.add(Claim {
             client,
             source,
             db,
@@ -244,13 +315,33 @@ impl Claims {
         });
     }
 
-    /// Finds the clients that were told that another one was first, and have done all that it has done.
-    fn judge(&mut self, state: &mut AuditState) {
-        for at in 0..self.claims.len() {
-            let claim = &self.claims[at];
-            let Some(first) = claim.first.filter(|_| !claim.is_reported && !claim.work.is_empty()) else { continue };
-            let is_winner = |other: &&Claim| other.first.is_none() && other.source.place == first;
-            let Some(winner) = self.claims.iter().find(is_winner).filter(|winner| winner.is_over) else { continue };
+    /// Finds the clients that were told that another one was first, and have done all that it has done. Of `changed` claims
+    /// more is known: what was done, or that it was all.
+    fn judge(&mut self, state: &mut AuditState, changed: &[u64]) {
+        let mut seconds = Numbers::new();
+        for number in changed {
+            match self.claims.get(number) {
+                Some(claim) if claim.first.is_some() => seconds.push(*number),
+                Some(claim) if claim.is_over => {
+                    let is_second =
+                        |number: &u64| self.claims.get(number).is_some_and(|second| second.comes_behind(claim));
+                    seconds.extend(self.of_member(claim.place, &claim.member).into_iter().filter(is_second));
+                }
+                _ => {}
+            }
+        }
+        seconds.sort_unstable();
+        seconds.dedup();
+        for number in seconds {
+            let Some(claim) = self.claims.get(&number) else { continue };
+            if claim.is_reported || claim.work.is_empty() {
+                continue;
+            }
+            let same = self.of_member(claim.place, &claim.member);
+            let mut same = same.iter().filter_map(|number| self.claims.get(number));
+            let Some(winner) = same.find(|other| claim.comes_behind(other)).filter(|winner| winner.is_over) else {
+                continue;
+            };
             let has_done = |work: &&Work| claim.work.iter().find(|own| own.what == work.what);
             if winner.work.len() >= MAX_WORK || !winner.work.iter().all(|work| has_done(&work).is_some()) {
                 continue;
@@ -261,14 +352,36 @@ impl Claims {
                 continue;
             };
             state.collector.add(finding(claim, winner, (theirs, own)));
-            self.claims[at].is_reported = true;
+            if let Some(claim) = self.claims.get_mut(&number) {
+                claim.is_reported = true;
+            }
         }
     }
 }
 
 impl Claim {
-    fn is_of(&self, server: u16, client: u64) -> bool {
-        (self.client.server, self.client.id) == (server, client)
+    /// The server and the number of its client.
+    fn owner(&self) -> (u16, u64) {
+        (self.client.server, self.client.id)
+    }
+
+    /// Whether another one had removed the same member before.
+    fn comes_behind(&self, other: &Self) -> bool {
+        other.first.is_none() && self.first == Some(other.source.place)
+    }
+}
+
+fn hash_of_member(place: u64, member: &[u8]) -> u64 {
+    HASH.hash_one((place, member))
+}
+
+/// Takes a number out of a list.
+fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Numbers, FixedState>, key: K, number: u64) {
+    if let Entry::Occupied(mut list) = lists.entry(key) {
+        list.get_mut().retain(|other| *other != number);
+        if list.get().is_empty() {
+            list.remove();
+        }
     }
 }
 
@@ -317,11 +430,12 @@ fn member_of<'a>(name: &str, words: &[&'a [u8]]) -> Option<&'a [u8]> {
     }
 }
 
-/// Whether a command may put a member into a key. What it does is not looked at more closely than by its words.
-fn may_add(name: &str, words: &[&[u8]], member: &[u8]) -> bool {
+/// The members that a command may put into a key, among other words; `None` if it may be any. What it does is not looked at more
+/// closely than by its words.
+fn may_add<'a, 'w>(name: &str, words: &'a [&'w [u8]]) -> Option<&'a [&'w [u8]]> {
     let is_told =
         matches!(name, "ZADD" | "SADD" | "HSET" | "HMSET" | "HSETNX" | "HINCRBY" | "ZINCRBY" | "LPUSH" | "RPUSH");
-    !is_told || words.get(2..).unwrap_or_default().contains(&member)
+    is_told.then(|| words.get(2..).unwrap_or_default())
 }
 
 /// The hash of what a command does: its name, its key, and its field or member; of a list the elements.
