@@ -43,11 +43,44 @@ pub struct Claims {
     /// How many there ever were.
     made: u64,
     /// Those of each key, by its hash.
-    at_place: HashMap<u64, Numbers, FixedState>,
+    at_place: Index<u64>,
     /// Those of each member, by its hash with that of its key.
-    of_member: HashMap<u64, Numbers, FixedState>,
+    of_member: Index<u64>,
     /// Those of each client that are not over, by its server and its number.
-    open: HashMap<(u16, u64), Numbers, FixedState>,
+    open: Index<(u16, u64)>,
+}
+
+/// The numbers of claims by what they have in common.
+#[derive(Clone)]
+struct Index<K>(HashMap<K, Numbers, FixedState>);
+
+impl<K> Default for Index<K> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<K: Eq + Hash> Index<K> {
+    fn contains(&self, key: &K) -> bool {
+        self.0.contains_key(key)
+    }
+
+    fn numbers(&self, key: &K) -> Numbers {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+
+    fn add(&mut self, key: K, number: u64) {
+        self.0.entry(key).or_default().push(number);
+    }
+
+    fn remove(&mut self, key: K, number: u64) {
+        if let Entry::Occupied(mut numbers) = self.0.entry(key) {
+            numbers.get_mut().retain(|other| *other != number);
+            if numbers.get().is_empty() {
+                numbers.remove();
+            }
+        }
+    }
 }
 
 /// A client has removed a member, or was told that there is none.
@@ -93,8 +126,8 @@ impl Claims {
         if is_claim(row.name) || self.claims.is_empty() {
             return is_claim(row.name);
         }
-        self.open.contains_key(&(server, header.client))
-            || self.at_place.contains_key(&hash_on(server, header.db, header.second))
+        self.open.contains(&(server, header.client))
+            || self.at_place.contains(&hash_on(server, header.db, header.second))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -153,16 +186,16 @@ impl Claims {
     // ---- the claims
 
     fn open_of(&self, line: &JournalLine<'_>) -> Numbers {
-        self.open.get(&(line.server, line.client)).cloned().unwrap_or_default()
+        self.open.numbers(&(line.server, line.client))
     }
 
     /// The claims of a member, the oldest first.
     fn of_member(&self, place: u64, member: &[u8]) -> Numbers {
-        self.of_member.get(&hash_of_member(place, member)).cloned().unwrap_or_default()
+        self.of_member.numbers(&hash_of_member(place, member))
     }
 
     fn remove_place(&mut self, place: u64) {
-        self.remove_all(self.at_place.get(&place).cloned().unwrap_or_default());
+        self.remove_all(self.at_place.numbers(&place));
     }
 
     fn add(&mut self, claim: Claim) {
@@ -172,29 +205,29 @@ impl Claims {
             self.remove(oldest);
         }
         self.made += 1;
-        self.at_place.entry(claim.place).or_default().push(self.made);
-        self.of_member.entry(hash_of_member(claim.place, &claim.member)).or_default().push(self.made);
-        self.open.entry(claim.owner()).or_default().push(self.made);
+        self.at_place.add(claim.place, self.made);
+        self.of_member.add(hash_of_member(claim.place, &claim.member), self.made);
+        self.open.add(claim.owner(), self.made);
         self.claims.insert(self.made, Box::new(claim));
     }
 
     fn remove(&mut self, number: u64) {
         let Some(claim) = self.claims.remove(&number) else { return };
-        take_out(&mut self.at_place, claim.place, number);
-        take_out(&mut self.of_member, hash_of_member(claim.place, &claim.member), number);
-        take_out(&mut self.open, claim.owner(), number);
+        self.at_place.remove(claim.place, number);
+        self.of_member.remove(hash_of_member(claim.place, &claim.member), number);
+        self.open.remove(claim.owner(), number);
     }
 
     fn remove_all(&mut self, numbers: Numbers) {
         numbers.into_iter().for_each(|number| self.remove(number));
     }
 
-    /// Nothing that these clients do from now on belongs to these claims.
+    /// Nothing that their clients do from now on belongs to these claims.
     fn close(&mut self, numbers: &[u64]) {
         for number in numbers {
             if let Some(claim) = self.claims.get_mut(number) {
                 claim.is_over = true;
-                take_out(&mut self.open, claim.owner(), *number);
+                self.open.remove(claim.owner(), *number);
             }
         }
     }
@@ -242,9 +275,10 @@ impl Claims {
             return self.judge(state, &over);
         }
         let places: SmallVec<[u64; 2]> = accessed.keys.iter().map(|key| hash_on(line.server, db, key)).collect();
+        // A member that is there again is another one.
+        let added = added_members(row.name, words);
         for place in &places {
-            // A member that is there again is another one.
-            match may_add(row.name, words) {
+            match added {
                 Some(members) => {
                     members.iter().for_each(|member| self.remove_all(self.of_member(*place, member)));
                 }
@@ -322,11 +356,7 @@ impl Claims {
         for number in changed {
             match self.claims.get(number) {
                 Some(claim) if claim.first.is_some() => seconds.push(*number),
-                Some(claim) if claim.is_over => {
-                    let is_second =
-                        |number: &u64| self.claims.get(number).is_some_and(|second| second.comes_behind(claim));
-                    seconds.extend(self.of_member(claim.place, &claim.member).into_iter().filter(is_second));
-                }
+                Some(claim) if claim.is_over => seconds.extend(self.of_member(claim.place, &claim.member)),
                 _ => {}
             }
         }
@@ -373,16 +403,6 @@ impl Claim {
 
 fn hash_of_member(place: u64, member: &[u8]) -> u64 {
     HASH.hash_one((place, member))
-}
-
-/// Takes a number out of a list.
-fn take_out<K: Eq + Hash>(lists: &mut HashMap<K, Numbers, FixedState>, key: K, number: u64) {
-    if let Entry::Occupied(mut list) = lists.entry(key) {
-        list.get_mut().retain(|other| *other != number);
-        if list.get().is_empty() {
-            list.remove();
-        }
-    }
 }
 
 fn finding(claim: &Claim, winner: &Claim, (theirs, own): (&Work, &Work)) -> Finding {
@@ -432,7 +452,7 @@ fn member_of<'a>(name: &str, words: &[&'a [u8]]) -> Option<&'a [u8]> {
 
 /// The members that a command may put into a key, among other words; `None` if it may be any. What it does is not looked at more
 /// closely than by its words.
-fn may_add<'a, 'w>(name: &str, words: &'a [&'w [u8]]) -> Option<&'a [&'w [u8]]> {
+fn added_members<'a, 'w>(name: &str, words: &'a [&'w [u8]]) -> Option<&'a [&'w [u8]]> {
     let is_told =
         matches!(name, "ZADD" | "SADD" | "HSET" | "HMSET" | "HSETNX" | "HINCRBY" | "ZINCRBY" | "LPUSH" | "RPUSH");
     is_told.then(|| words.get(2..).unwrap_or_default())
