@@ -213,7 +213,7 @@ pub mod internals {
         Event, EventKind, Item, MonitorLine, MonitorReader, MonitorSource, MonitoredScripts, read_journal,
     };
     pub use crate::protocol::{Framed, Framer, Limits, OwnedWords, Protocol, ProtocolError, ReplyScanner, Words};
-    pub use crate::server::{command_table, journal_of, live_findings, now_of};
+    pub use crate::server::{command_table, journal_of, journal_since, live_findings, now_of};
     pub use crate::spec::{Secrets, Table, markdown};
 }
 

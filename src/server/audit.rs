@@ -82,6 +82,12 @@ pub fn journal_of(world: &World) -> Vec<Item> {
     world.engine().instance.control.journal.items()
 }
 
+/// The same from the record with this index on, and the index of the next record.
+#[cfg(feature = "internals")]
+pub fn journal_since(world: &World, index: u64) -> (Vec<Item>, u64) {
+    world.engine().instance.control.journal.items_from(index)
+}
+
 /// What an auditor of running worlds finds in their journals so far if they ended here, for this repository's own tests.
 #[cfg(feature = "internals")]
 pub fn live_findings(worlds: &[&World], scope: Scope) -> Vec<Arc<Finding>> {

@@ -35,7 +35,7 @@ mod world;
 
 pub use audit::AuditGuard;
 #[cfg(feature = "internals")]
-pub use audit::{command_table, journal_of, live_findings, now_of};
+pub use audit::{command_table, journal_of, journal_since, live_findings, now_of};
 pub(crate) use bound_servers::BoundServers;
 pub use builder::Builder;
 pub use explore::Exploration;

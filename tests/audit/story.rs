@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use redouble::internals::{
-    Event, EventKind, Item, Lock, Scope, audit, auditor, command_table, journal_of, live_findings, now_of,
+    Event, EventKind, Item, Lock, Scope, audit, auditor, command_table, journal_of, journal_since, live_findings,
+    now_of,
 };
 use redouble::{Code, Finding, Profile, Server, World};
 
@@ -83,6 +84,7 @@ pub fn play(story: &str) -> Played {
         profile,
         locks: locks.clone(),
         servers: Vec::new(),
+        read: Vec::new(),
         clients: BTreeMap::new(),
         sent: Vec::new(),
         paces: Vec::new(),
@@ -175,6 +177,8 @@ struct Stage {
     /// The keys that the story declares to be locks.
     locks: Vec<Vec<u8>>,
     servers: Vec<Server>,
+    /// What was read of the journal of each.
+    read: Vec<JournalSoFar>,
     clients: BTreeMap<(String, usize), Wire>,
     sent: Vec<(String, u16, u64)>,
     /// Since when lines are how far apart, in microseconds.
@@ -183,6 +187,15 @@ struct Stage {
     /// microseconds.
     ages: Vec<(i64, i64)>,
     failovers: usize,
+}
+
+#[derive(Default)]
+struct JournalSoFar {
+    /// The index of the first record that was not read.
+    next: u64,
+    commands: usize,
+    /// The number of the last one.
+    last: u64,
 }
 
 type Order = fn(&Server) -> Result<(), redouble::Error>;
@@ -234,6 +247,7 @@ impl Stage {
             }
             server.journal_on();
             self.servers.push(server);
+            self.read.push(JournalSoFar::default());
         }
     }
 
@@ -414,19 +428,27 @@ impl Stage {
     }
 
     /// How many commands the server of a client has taken in.
-    fn commands_of(&self, client: &str) -> usize {
-        let items = journal_of(&self.servers[Self::name(client).1 - 1]);
-        items.iter().filter(|item| matches!(item, Item::Command(_))).count()
+    fn commands_of(&mut self, client: &str) -> usize {
+        self.read_on(Self::name(client).1).commands
+    }
+
+    /// Takes in what the journal of a server has had since it was read last.
+    fn read_on(&mut self, number: usize) -> &JournalSoFar {
+        let read = &mut self.read[number - 1];
+        let (items, next) = journal_since(&self.servers[number - 1], read.next);
+        read.next = next;
+        for item in items {
+            let Item::Command(entry) = item else { continue };
+            read.commands += 1;
+            read.last = entry.seq;
+        }
+        read
     }
 
     fn note(&mut self, line: &str, client: &str) {
         let number = Self::name(client).1;
-        let items = journal_of(&self.servers[number - 1]);
-        let last = items.iter().rev().find_map(|item| match item {
-            Item::Command(entry) => Some(entry.seq),
-            Item::Event(_) => None,
-        });
-        self.sent.push((line.to_owned(), u16::try_from(number).expect("few servers"), last.unwrap_or(0)));
+        let last = self.read_on(number).last;
+        self.sent.push((line.to_owned(), u16::try_from(number).expect("few servers"), last));
     }
 
     /// The words of a command: quotes hold words together, and times and tokens are put in.

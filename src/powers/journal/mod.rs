@@ -272,10 +272,15 @@ impl Journal {
 
     /// All entries and events, by sequence number.
     pub fn items(&self) -> Vec<Item> {
-        let view = self.ring().view(0, usize::MAX);
-        let mut items: Vec<(u64, Item)> = view.from(0).map(|stored| (stored.record.seq, stored.item())).collect();
+        self.items_from(0).0
+    }
+
+    /// Those whose records have this index or a higher one, and the index of the next record.
+    pub fn items_from(&self, index: u64) -> (Vec<Item>, u64) {
+        let view = self.ring().view(index, usize::MAX);
+        let mut items: Vec<(u64, Item)> = view.from(index).map(|stored| (stored.record.seq, stored.item())).collect();
         items.sort_by_key(|(seq, _)| *seq);
-        items.into_iter().map(|(_, item)| item).collect()
+        (items.into_iter().map(|(_, item)| item).collect(), view.written)
     }
 
     /// Sets a client's address, name and node, from the next record on.
