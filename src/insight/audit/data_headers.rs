@@ -1,7 +1,5 @@
 //! Reads and writes of data that their records' headers tell. Nearly all commands are noted by these alone.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::data_use::{DataUse, tell_uses, uses_data};
@@ -70,9 +68,7 @@ impl LostUpdates {
         guesses: &Guesses,
     ) -> bool {
         if row.names_client {
-            if self.parties.contains_key(&(server, header.client)) {
-                Arc::make_mut(&mut self.parties).remove(&(server, header.client));
-            }
+            self.forget_party((server, header.client));
             return true;
         }
         if !uses_data(row) || header.outcome == Outcome::Queued {
@@ -85,7 +81,7 @@ impl LostUpdates {
             return !header.reply.is_empty();
         }
         // A client is met with its first command about data, whoever reads the journal.
-        if !self.parties.contains_key(&(server, header.client)) {
+        if !self.has_met((server, header.client)) {
             return false;
         }
         if !self.is_worth_noting(header.client, row) {
@@ -113,7 +109,7 @@ impl LostUpdates {
         let uses = told.map(|(header, row)| Uses { server, header, row, within: Within::Transaction });
         let uses: SmallVec<[Uses<'_, '_>; 8]> = uses.collect();
         let Some(first) = uses.first() else { return true };
-        if !self.parties.contains_key(&(server, first.header.client)) {
+        if !self.has_met((server, first.header.client)) {
             return false;
         }
         let checks: SmallVec<[Check; 8]> = uses.iter().map(|used| self.check(used, guesses)).collect();

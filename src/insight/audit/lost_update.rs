@@ -50,6 +50,8 @@ pub struct LostUpdates {
     pub idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
     pub parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
+    /// The one of them that was asked for last. In a pipeline it is asked for again.
+    last_party: Option<(u16, u64)>,
     awaited: Vec<Awaited>,
     /// How many keys were locks when `awaited` was looked at last.
     known_locks: u64,
@@ -99,6 +101,7 @@ impl Default for LostUpdates {
             versions: KeyVersions::default(),
             idle_reads: [0; COUNTERS],
             parties: Arc::default(),
+            last_party: None,
             awaited: Vec::new(),
             known_locks: 0,
             notes: 0,
@@ -111,6 +114,7 @@ impl LostUpdates {
     pub fn forget(&mut self) {
         self.versions.clear();
         Arc::make_mut(&mut self.parties).clear();
+        self.last_party = None;
         self.awaited.clear();
     }
 
@@ -297,6 +301,26 @@ impl LostUpdates {
         let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
         state.note_companions(&party.client);
         Arc::make_mut(&mut self.parties).insert(by, party);
+    }
+
+    /// Whether a connection has used data.
+    #[inline]
+    pub fn has_met(&mut self, by: (u16, u64)) -> bool {
+        if self.last_party != Some(by) {
+            if !self.parties.contains_key(&by) {
+                return false;
+            }
+            self.last_party = Some(by);
+        }
+        true
+    }
+
+    /// Forgets a connection, which has another name from now on.
+    pub fn forget_party(&mut self, by: (u16, u64)) {
+        if self.parties.contains_key(&by) {
+            Arc::make_mut(&mut self.parties).remove(&by);
+            self.last_party = None;
+        }
     }
 
     /// A client has to do with locks from now on: other connections of its program may work for it.

@@ -124,9 +124,10 @@ impl PresumedLocks {
         if !self.may_be_about_places(row.name) {
             return false;
         }
-        let words: SmallVec<[&[u8]; 4]> = header.all_words().collect();
-        !self.dismissed.contains(&hash_on(server, header.db, header.second))
-            && (takes(row.name, &words, header.reply) || looks_at_places(row.name, header.reply))
+        let is_begun = takes(row.name, (header.words, || header.all_words().nth(2)), header.reply)
+            || looks_at_places(row.name, header.reply);
+        is_begun
+            && !self.dismissed.contains(&hash_on(server, header.db, header.second))
             && !self.are_fruitless(header.db, header.second)
     }
 
@@ -319,7 +320,8 @@ impl PresumedLocks {
     }
 
     fn may_begin(&self, state: &AuditState, name: &str, key: &[u8], hash: u64, command: &Ran<'_>) -> bool {
-        (takes(name, command.words, command.reply) || looks_at_places(name, command.reply))
+        let words = command.words;
+        (takes(name, (words.len(), || words.get(2).copied()), command.reply) || looks_at_places(name, command.reply))
             && !self.dismissed.contains(&hash)
             && !self.are_fruitless(command.db, key)
             && !state.scope.is_declared(key)
@@ -521,16 +523,20 @@ fn takes_places(name: &str) -> bool {
     matches!(name, "INCR" | "INCRBY" | "SADD" | "HSETNX" | "ZADD" | "LPOP" | "RPOP" | "BLPOP" | "BRPOP")
 }
 
-/// Whether a command has taken a place that was free.
-fn takes(name: &str, words: &[&[u8]], reply: &[u8]) -> bool {
-    let answer = ReplyValue::of(reply);
-    let by = || words.get(2).map_or(Some(1), |by| parse_integer(by));
+/// Whether a command has taken a place that was free. It has so many words, of which `by` is the third one.
+#[inline]
+fn takes<'a>(name: &str, (words, by): (usize, impl FnOnce() -> Option<&'a [u8]>), reply: &[u8]) -> bool {
+    let answer = || ReplyValue::of(reply);
+    let is_one = reply == b":1\r\n";
     match name {
-        "INCR" | "INCRBY" => answer.number().is_some_and(|now| now > 0 && Some(now) == by()),
-        "SADD" => words.len() == 3 && answer.number() == Some(1),
-        "HSETNX" | "ZADD" => answer.number() == Some(1),
-        "LPOP" | "RPOP" => words.len() == 2 && matches!(answer, ReplyValue::Text(_)),
-        "BLPOP" | "BRPOP" => !matches!(answer, ReplyValue::Null | ReplyValue::Error),
+        "INCR" | "HSETNX" | "ZADD" => is_one,
+        "INCRBY" => {
+            let now = answer().number().filter(|now| *now > 0);
+            now.is_some() && now == by().and_then(parse_integer)
+        }
+        "SADD" => words == 3 && is_one,
+        "LPOP" | "RPOP" => words == 2 && matches!(answer(), ReplyValue::Text(_)),
+        "BLPOP" | "BRPOP" => !matches!(answer(), ReplyValue::Null | ReplyValue::Error),
         _ => false,
     }
 }

@@ -91,9 +91,12 @@ fn touched_keys(row: &CommandSpec, header: &RecordHeader<'_>) -> Option<Touched>
 /// Whether a SET has no options but an expiry.
 #[inline]
 fn sets_only(header: &RecordHeader<'_>) -> bool {
+    if header.words <= 3 {
+        return header.words == 3;
+    }
     let words: Words<'_> = header.all_words().skip(3).collect();
     let options = SetOptions::of(&words);
-    header.words >= 3 && options.condition == Condition::None && !options.get
+    options.condition == Condition::None && !options.get
 }
 
 impl Auditor {
