@@ -177,6 +177,23 @@ fn connections_without_a_name_are_two_if_each_has_read_before_either_wrote() {
 }
 
 #[test]
+fn whose_update_is_lost_is_told_by_the_name_that_a_client_has_taken_between_its_commands() {
+    let story = "
+        s: SET views 1000
+        a: GET pages
+        a: GET pages
+        a: CLIENT SETNAME Early
+        a: GET views
+        B: GET views
+        a: SET views 1120
+        B: SET views 1035
+    ";
+    let lost = found(Code::LostUpdate, story).expect("the update of Early is lost");
+    assert_eq!(lost.severity, Severity::Error);
+    assert!(lost.sentence.contains("Early"), "{}", lost.sentence);
+}
+
+#[test]
 fn a_list_that_is_written_anew_loses_what_was_pushed_meanwhile() {
     let story = "
         Setup: RPUSH order 1-x 2-x
