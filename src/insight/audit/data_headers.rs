@@ -67,10 +67,6 @@ impl LostUpdates {
         row: &'static CommandSpec,
         guesses: &Guesses,
     ) -> bool {
-        if row.names_client {
-            self.forget_party((server, header.client));
-            return true;
-        }
         if !uses_data(row) || header.outcome == Outcome::Queued {
             return true;
         }

@@ -109,10 +109,13 @@ impl Auditor {
         (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
         row: Option<&'static CommandSpec>,
     ) -> bool {
+        let client = (server, header.client);
+        if row.is_some_and(|row| self.may_name_client(row, header)) {
+            self.data.forget_party(client);
+        }
         if header.is_event || header.order != EffectOrder::Total || self.has_waiting_lines() {
             return false;
         }
-        let client = (server, header.client);
         let is_met = self.last_client.is(client) || self.state.clients.contains_key(&client);
         if is_met && row.is_none() {
             return false;
@@ -149,6 +152,13 @@ impl Auditor {
             note_silent(&mut self.state, &by, used, (header.seq, header.at), source);
         }
         true
+    }
+
+    /// Whether a command may give its client another name.
+    #[inline]
+    fn may_name_client(&self, row: &CommandSpec, header: &RecordHeader<'_>) -> bool {
+        let names_by_subcommand = || self.commands.find_sub(row, header.second).is_some_and(|sub| sub.names_client);
+        row.names_client || row.is_container && names_by_subcommand()
     }
 
     /// Whether a command has nothing to do with keys that are locks, or may be.
