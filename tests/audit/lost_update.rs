@@ -1,9 +1,44 @@
 //! Updates that are lost: written from what was read before somebody else wrote.
 
+use proptest::prelude::*;
+use proptest::sample::select;
 use redouble::internals::Scope;
 use redouble::{Code, Severity};
 
 use super::story::{Pair, found, judge, nothing_is_found, play};
+
+/// What clients do to data, in one step or in several.
+const ON_DATA: &[&str] = &[
+    "GET %k",
+    "SET %k 1",
+    "SET %k 2",
+    "GET %k | SET %k 3",
+    "GET %k | SET %k 4 EX 60",
+    "GET %k | MULTI | SET %k 5 | EXEC",
+    "WATCH %k | GET %k | MULTI | SET %k 6 | EXEC",
+    "MGET x y | MSET x 7 y 7",
+    "INCR %k",
+    "GETSET %k 8",
+    "APPEND %k 9",
+    "SETEX %k 60 10",
+    "DEL %k",
+    "HGET all %k",
+    "HSET all %k 11",
+    "HGETALL all | HSET all %k 12",
+    "LRANGE list 0 -1 | DEL list | RPUSH list 13",
+    "RPUSH list %k",
+    "SADD members %k",
+    "SREM members %k",
+    "SET lock:%k 14-of-its-own NX PX 30000",
+    "DEL lock:%k",
+    "CLIENT SETNAME other",
+    "CLIENT GETNAME",
+    "HELLO 3 SETNAME third",
+    "RESET",
+    "SELECT 1",
+    "SELECT 0",
+    "OBJECT ENCODING %k",
+];
 
 /// How bad a lost update of a story is, if there is one.
 fn severity(story: &str) -> Option<Severity> {
@@ -191,6 +226,32 @@ fn whose_update_is_lost_is_told_by_the_name_that_a_client_has_taken_between_its_
     let lost = found(Code::LostUpdate, story).expect("the update of Early is lost");
     assert_eq!(lost.severity, Severity::Error);
     assert!(lost.sentence.contains("Early"), "{}", lost.sentence);
+}
+
+#[test]
+fn an_update_is_lost_too_if_who_made_it_takes_another_name_before_it_is_overwritten() {
+    for renamed in ["CLIENT SETNAME Later", "HELLO 3 SETNAME Later"] {
+        let story = format!(
+            "s: SET views 1000\nA: GET views\nB: GET views\nA: SET views 1120\nA: {renamed}\nB: SET views 1035"
+        );
+        let lost = found(Code::LostUpdate, &story).unwrap_or_else(|| panic!("the update of A is lost: {renamed}"));
+        assert!(lost.sentence.contains("what A "), "{}", lost.sentence);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A story is judged by each path: see `assert_live_is_the_same`.
+    #[test]
+    fn whatever_clients_do_to_data_is_judged_by_headers_as_by_whole_lines(
+        lines in prop::collection::vec((select(vec!["a", "b", "C", "D"]), select(ON_DATA.to_vec()), select(vec!["x", "y"])), 1..80)
+    ) {
+        let line = |(client, command, key): &(&str, &str, &str)| {
+            command.split(" | ").map(|command| format!("{client}: {}\n", command.replace("%k", key))).collect::<String>()
+        };
+        play(&lines.iter().map(line).collect::<String>());
+    }
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub struct LostUpdates {
 pub struct Party {
     pub client: ClientIdentity,
     node: Option<Arc<str>>,
+    /// It may have another name since.
+    is_renamed: bool,
 }
 
 /// A finding that is true if keys are locks of which it is not known yet.
@@ -292,22 +294,25 @@ impl LostUpdates {
     fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
         let labels = line.client_labels();
-        if self.parties.get(&by).is_some_and(|known| known.client.has_labels(labels)) {
+        if let Some(known) = self.parties.get(&by).filter(|known| known.client.has_labels(labels)) {
+            if known.is_renamed {
+                self.set_renamed(by, false);
+            }
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
             self.forget();
         }
-        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
+        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from), is_renamed: false };
         state.note_companions(&party.client);
         Arc::make_mut(&mut self.parties).insert(by, party);
     }
 
-    /// Whether a connection has used data.
+    /// Whether a connection has used data, and still has the name that it had then.
     #[inline]
     pub fn has_met(&mut self, by: (u16, u64)) -> bool {
         if self.last_party != Some(by) {
-            if !self.parties.contains_key(&by) {
+            if self.parties.get(&by).is_none_or(|known| known.is_renamed) {
                 return false;
             }
             self.last_party = Some(by);
@@ -315,11 +320,17 @@ impl LostUpdates {
         true
     }
 
-    /// Forgets a connection, which has another name from now on.
-    pub fn forget_party(&mut self, by: (u16, u64)) {
+    /// A connection may have another name from now on, under which it is met with its next command about data.
+    pub fn note_renamed(&mut self, by: (u16, u64)) {
         if self.parties.contains_key(&by) {
-            Arc::make_mut(&mut self.parties).remove(&by);
+            self.set_renamed(by, true);
             self.last_party = None;
+        }
+    }
+
+    fn set_renamed(&mut self, by: (u16, u64), is_renamed: bool) {
+        if let Some(known) = Arc::make_mut(&mut self.parties).get_mut(&by) {
+            known.is_renamed = is_renamed;
         }
     }
 

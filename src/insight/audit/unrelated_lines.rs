@@ -111,7 +111,7 @@ impl Auditor {
     ) -> bool {
         let client = (server, header.client);
         if row.is_some_and(|row| self.may_name_client(row, header)) {
-            self.data.forget_party(client);
+            self.data.note_renamed(client);
         }
         if header.is_event || header.order != EffectOrder::Total || self.has_waiting_lines() {
             return false;
