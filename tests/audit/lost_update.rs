@@ -29,6 +29,11 @@ const ON_DATA: &[&str] = &[
     "RPUSH list %k",
     "SADD members %k",
     "SREM members %k",
+    "MULTI | TTL %k | EXEC",
+    "MULTI | HGET %k none | EXEC",
+    "MULTI | CLIENT SETNAME fourth | GET %k | EXEC",
+    "EVAL \"return redis.call('get', KEYS[1])\" 1 %k",
+    "EVAL \"redis.call('get', KEYS[1]) return redis.call('set', KEYS[1], 15)\" 1 %k",
     "SET lock:%k 14-of-its-own NX PX 30000",
     "DEL lock:%k",
     "CLIENT SETNAME other",
@@ -226,6 +231,23 @@ fn whose_update_is_lost_is_told_by_the_name_that_a_client_has_taken_between_its_
     let lost = found(Code::LostUpdate, story).expect("the update of Early is lost");
     assert_eq!(lost.severity, Severity::Error);
     assert!(lost.sentence.contains("Early"), "{}", lost.sentence);
+}
+
+#[test]
+fn who_has_taken_another_name_is_called_so_after_a_transaction_that_uses_no_data() {
+    let story = "
+        s: SET views 1000
+        A: GET views
+        B: GET views
+        A: SET views 1120
+        A: CLIENT SETNAME Later
+        A: MULTI
+        A: TTL views
+        A: EXEC
+        B: SET views 1035
+    ";
+    let lost = found(Code::LostUpdate, story).expect("the update of A is lost");
+    assert!(lost.sentence.contains("what Later "), "{}", lost.sentence);
 }
 
 #[test]

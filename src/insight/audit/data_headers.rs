@@ -6,7 +6,7 @@ use super::data_use::{DataUse, tell_uses, uses_data};
 use super::guesses::Guesses;
 use super::key_versions::{KeyVersions, Moment, PartId};
 use super::lost_update::{COUNTERS, LostUpdates, MAX_IDLE_READS, Step, Within};
-use crate::powers::{Outcome, RecordHeader};
+use crate::powers::{Outcome, RawRecord, RecordHeader};
 use crate::spec::{CommandSpec, Flag, LockEffect};
 
 /// What a command does to data, as its header tells.
@@ -63,7 +63,7 @@ impl LostUpdates {
     pub fn note_header(
         &mut self,
         server: u16,
-        header: &RecordHeader<'_>,
+        (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
         row: &'static CommandSpec,
         guesses: &Guesses,
     ) -> bool {
@@ -76,8 +76,8 @@ impl LostUpdates {
         if tells_nothing(header.reply) {
             return !header.reply.is_empty();
         }
-        // A client is met with its first command about data, whoever reads the journal.
-        if !self.has_met((server, header.client)) {
+        // A client is met with its first command about data, and again with the first one under another name, whoever reads the journal.
+        if !self.has_met((server, header.client), || record.labels(header)) {
             return false;
         }
         if !self.is_worth_noting(header.client, row) {
@@ -98,16 +98,17 @@ impl LostUpdates {
     pub fn note_transaction(
         &mut self,
         server: u16,
+        (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
         commands: &[(RecordHeader<'_>, &'static CommandSpec)],
         guesses: &Guesses,
     ) -> bool {
+        // As with a single command, but whatever it has run.
+        if !self.has_met((server, header.client), || record.labels(header)) {
+            return false;
+        }
         let told = commands.iter().filter(|(header, row)| uses_data(row) && !tells_nothing(header.reply));
         let uses = told.map(|(header, row)| Uses { server, header, row, within: Within::Transaction });
         let uses: SmallVec<[Uses<'_, '_>; 8]> = uses.collect();
-        let Some(first) = uses.first() else { return true };
-        if !self.has_met((server, first.header.client)) {
-            return false;
-        }
         let checks: SmallVec<[Check; 8]> = uses.iter().map(|used| self.check(used, guesses)).collect();
         if checks.contains(&Check::Suspect) {
             return false;

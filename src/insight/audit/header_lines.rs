@@ -137,7 +137,7 @@ impl Auditor {
             return false;
         }
         self.data.tell_awaited(&mut self.state);
-        if !is_script && !self.data.note_header(server, header, row, &self.state.guesses) {
+        if !is_script && !self.data.note_header(server, (record, header), row, &self.state.guesses) {
             return false;
         }
         self.lines += 1;

@@ -18,6 +18,7 @@ use super::intended_locks::{IntendedLocks, Section};
 use super::journal_line::JournalLine;
 use super::kept_value::{Dependence, KeptValue};
 use super::key_versions::{Basis, KeptRead, KeptWrite, KeyVersions, Moment, PartId, ReadUse, WriteKind};
+use super::last_client::Labels;
 use super::lock::{Lock, LockId};
 use super::lock_reason::LockReason;
 use super::missing_replies::keys_of;
@@ -50,7 +51,7 @@ pub struct LostUpdates {
     pub idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
     pub parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
-    /// The one of them that was asked for last. In a pipeline it is asked for again.
+    /// The last one that [`has_met`](Self::has_met) has found there, until it may have another name. In a pipeline it is asked for again.
     last_party: Option<(u16, u64)>,
     awaited: Vec<Awaited>,
     /// How many keys were locks when `awaited` was looked at last.
@@ -63,8 +64,6 @@ pub struct LostUpdates {
 pub struct Party {
     pub client: ClientIdentity,
     node: Option<Arc<str>>,
-    /// It may have another name since.
-    is_renamed: bool,
 }
 
 /// A finding that is true if keys are locks of which it is not known yet.
@@ -294,25 +293,22 @@ impl LostUpdates {
     fn note_party(&mut self, state: &mut AuditState, line: &JournalLine<'_>) {
         let by = (line.server, line.client);
         let labels = line.client_labels();
-        if let Some(known) = self.parties.get(&by).filter(|known| known.client.has_labels(labels)) {
-            if known.is_renamed {
-                self.set_renamed(by, false);
-            }
+        if self.parties.get(&by).is_some_and(|known| known.client.has_labels(labels)) {
             return;
         }
         if self.parties.len() >= MAX_PARTIES {
             self.forget();
         }
-        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from), is_renamed: false };
+        let party = Party { client: state.meet_client_of(line), node: line.node().map(Arc::from) };
         state.note_companions(&party.client);
         Arc::make_mut(&mut self.parties).insert(by, party);
     }
 
-    /// Whether a connection has used data, and still has the name that it had then.
+    /// Whether a connection has used data under the name that it has.
     #[inline]
-    pub fn has_met(&mut self, by: (u16, u64)) -> bool {
+    pub fn has_met<'a>(&mut self, by: (u16, u64), labels: impl FnOnce() -> Labels<'a>) -> bool {
         if self.last_party != Some(by) {
-            if self.parties.get(&by).is_none_or(|known| known.is_renamed) {
+            if !self.parties.get(&by).is_some_and(|known| known.client.has_labels(labels())) {
                 return false;
             }
             self.last_party = Some(by);
@@ -320,17 +316,10 @@ impl LostUpdates {
         true
     }
 
-    /// A connection may have another name from now on, under which it is met with its next command about data.
+    /// A connection may have another name from now on.
     pub fn note_renamed(&mut self, by: (u16, u64)) {
-        if self.parties.contains_key(&by) {
-            self.set_renamed(by, true);
+        if self.last_party == Some(by) {
             self.last_party = None;
-        }
-    }
-
-    fn set_renamed(&mut self, by: (u16, u64), is_renamed: bool) {
-        if let Some(known) = Arc::make_mut(&mut self.parties).get_mut(&by) {
-            known.is_renamed = is_renamed;
         }
     }
 

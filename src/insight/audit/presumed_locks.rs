@@ -523,7 +523,7 @@ fn takes_places(name: &str) -> bool {
     matches!(name, "INCR" | "INCRBY" | "SADD" | "HSETNX" | "ZADD" | "LPOP" | "RPOP" | "BLPOP" | "BRPOP")
 }
 
-/// Whether a command has taken a place that was free. It has so many words, of which `by` is the third one.
+/// Whether a command of so many words has taken a place that was free. `by` looks up its third word.
 #[inline]
 fn takes<'a>(name: &str, (words, by): (usize, impl FnOnce() -> Option<&'a [u8]>), reply: &[u8]) -> bool {
     let answer = || ReplyValue::of(reply);

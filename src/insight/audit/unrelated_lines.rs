@@ -110,7 +110,7 @@ impl Auditor {
         row: Option<&'static CommandSpec>,
     ) -> bool {
         let client = (server, header.client);
-        if row.is_some_and(|row| self.may_name_client(row, header)) {
+        if !header.is_event && row.is_some_and(|row| self.may_name_client(row, header)) {
             self.data.note_renamed(client);
         }
         if header.is_event || header.order != EffectOrder::Total || self.has_waiting_lines() {
@@ -131,10 +131,10 @@ impl Auditor {
                 }
             }
             let is_noted = match is_exec {
-                true => self.note_unrelated_transaction(server, header),
+                true => self.note_unrelated_transaction(server, (record, header)),
                 false => {
                     self.is_unrelated(server, header, (row, touched))
-                        && self.data.note_header(server, header, row, &self.state.guesses)
+                        && self.data.note_header(server, (record, header), row, &self.state.guesses)
                 }
             };
             if !is_noted {
@@ -187,7 +187,11 @@ impl Auditor {
     }
 
     /// Takes in an EXEC, if all that it has run is known, and none of it has to do with locks. Returns whether it did.
-    fn note_unrelated_transaction(&mut self, server: u16, header: &RecordHeader<'_>) -> bool {
+    fn note_unrelated_transaction(
+        &mut self,
+        server: u16,
+        (record, header): (&RawRecord<'_>, &RecordHeader<'_>),
+    ) -> bool {
         let has_run = header.reply.first() == Some(&b'*') && header.reply != b"*-1\r\n";
         let is_plain = header.outcome == Outcome::Answered && !header.is_cut && self.state.is_plain();
         let Some(inside) = header.ran_inside().filter(|_| has_run && is_plain) else { return false };
@@ -204,7 +208,7 @@ impl Auditor {
             }
             commands.push((command, row));
         }
-        self.data.note_transaction(server, &commands, &self.state.guesses)
+        self.data.note_transaction(server, (record, header), &commands, &self.state.guesses)
     }
 
     /// Whether a key is no lock as far as it is known, nor said to be one.

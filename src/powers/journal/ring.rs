@@ -255,8 +255,12 @@ impl<'a> RawRecord<'a> {
         Record::header(self.bytes)
     }
 
-    /// The name and the process of its client at the time of the record; `None` if the client is connected to a node of a
-    /// deployment.
+    /// The name and the process of its client at the time of the record.
+    pub fn labels(&self, header: &RecordHeader<'_>) -> (&'a [u8], Option<&'a Arc<Process>>) {
+        labels_at(self.clients.get(&header.client).map(|client| &**client), self.index)
+    }
+
+    /// The same; `None` if the client is connected to a node of a deployment.
     pub fn labels_without_node(&self, header: &RecordHeader<'_>) -> Option<(&'a [u8], Option<&'a Arc<Process>>)> {
         let client = self.clients.get(&header.client).map(|client| &**client);
         let has_node = client.is_some_and(|client| !client.nodes.is_empty());
