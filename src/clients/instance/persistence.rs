@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::{Instance, NamedBy};
@@ -24,6 +24,11 @@ const NOT_KEPT: CommandError = CommandError::fixed(
 const IN_SPACE: CommandError = CommandError::fixed("ERR only the data outside of spaces is kept in dbfilename");
 const IN_PROGRESS: CommandError = CommandError::fixed("ERR Background save already in progress");
 
+/// A thread writes a snapshot.
+const IN_BACKGROUND: u8 = 1;
+/// The last background save has failed, and nothing was saved since.
+const LAST_FAILED: u8 = 2;
+
 /// What a server knows about its snapshots.
 pub struct Persistence {
     /// Whether data is kept; set before serving begins.
@@ -32,12 +37,11 @@ pub struct Persistence {
     last_save: AtomicI64,
     /// The time at which the last save began.
     last_try: AtomicI64,
-    is_last_ok: AtomicBool,
     /// The changes of all time when the last snapshot was taken.
     saved_changes: AtomicU64,
     saves: AtomicU64,
-    /// A thread writes a snapshot.
-    in_background: AtomicBool,
+    /// [`IN_BACKGROUND`] and [`LAST_FAILED`].
+    state: AtomicU8,
     /// Held while a snapshot is written. The number says which one may be written: a thread whose snapshot is older than
     /// that of the server's end writes nothing.
     writing: Mutex<u64>,
@@ -55,10 +59,9 @@ impl Persistence {
             enabled: AtomicBool::new(false),
             last_save: AtomicI64::new(now),
             last_try: AtomicI64::new(0),
-            is_last_ok: AtomicBool::new(true),
             saved_changes: AtomicU64::new(0),
             saves: AtomicU64::new(0),
-            in_background: AtomicBool::new(false),
+            state: AtomicU8::new(0),
             writing: Mutex::new(0),
             is_scheduled: AtomicBool::new(false),
             last_seconds: AtomicI64::new(-1),
@@ -81,7 +84,7 @@ impl Persistence {
     }
 
     pub fn is_last_ok(&self) -> bool {
-        self.is_last_ok.load(Ordering::Relaxed)
+        self.state.load(Ordering::Acquire) & LAST_FAILED == 0
     }
 
     pub fn saves(&self) -> u64 {
@@ -93,7 +96,7 @@ impl Persistence {
     }
 
     pub fn is_in_background(&self) -> bool {
-        self.in_background.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & IN_BACKGROUND != 0
     }
 
     /// How long the last background save took, in seconds; -1 if there was none.
@@ -106,13 +109,16 @@ impl Persistence {
         if self.is_in_background() { (now - self.last_try.load(Ordering::Relaxed)).max(0) / 1000 } else { -1 }
     }
 
-    fn ended(&self, is_ok: bool, changes: u64, now: Millis) {
-        self.is_last_ok.store(is_ok, Ordering::Relaxed);
-        if is_ok {
-            self.saved_changes.store(changes, Ordering::Relaxed);
-            self.last_save.store(now, Ordering::Relaxed);
-            self.saves.fetch_add(1, Ordering::Relaxed);
-        }
+    fn note_saved(&self, changes: u64, now: Millis) {
+        self.saved_changes.store(changes, Ordering::Relaxed);
+        self.last_save.store(now, Ordering::Relaxed);
+        self.saves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// In one step: whoever sees how a save has ended can begin another one.
+    fn change_state(&self, clear: u8, set: u8) {
+        let change = |state| Some(state & !clear | set);
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 }
 
@@ -166,7 +172,8 @@ impl Instance {
         drop(writing);
         match written {
             Ok(()) => {
-                self.persistence.ended(true, changes, began);
+                self.persistence.note_saved(changes, began);
+                self.persistence.change_state(LAST_FAILED, 0);
                 self.log.notice("DB saved on disk");
                 Ok(())
             }
@@ -267,7 +274,7 @@ impl Instance {
         }
         self.log.notice("Saving the final RDB snapshot before exiting.");
         // A snapshot that a thread has still to write is older than this one.
-        self.persistence.in_background.store(false, Ordering::Release);
+        self.persistence.change_state(IN_BACKGROUND, 0);
         self.save_snapshot().inspect_err(|_| self.log.warn("Error trying to save the DB, can't exit."))
     }
 
@@ -319,33 +326,35 @@ impl Instance {
         let number = *persistence.writing.lock_ignoring_poison();
         // A clock move returns only after the snapshot is written.
         let alarm = self.clock.rung_alarm();
-        self.persistence.in_background.store(true, Ordering::Release);
+        self.persistence.change_state(0, IN_BACKGROUND);
         let write = move || {
             let snapshot = capture.finish();
             let writing = persistence.writing.lock_ignoring_poison();
             if *writing != number {
+                persistence.change_state(IN_BACKGROUND, 0);
                 return;
             }
             let written = files::write_inside(&folder, &name, &snapshot, Creation::Allowed);
             drop(writing);
             let now = clock.millis();
-            persistence.ended(written.is_ok(), changes, now);
             persistence.last_seconds.store((now - began).max(0) / 1000, Ordering::Relaxed);
             match written {
                 Ok(_) => {
+                    persistence.note_saved(changes, now);
                     log.notice("DB saved on disk");
                     log.notice("Background saving terminated with success");
+                    persistence.change_state(IN_BACKGROUND | LAST_FAILED, 0);
                 }
                 Err(error) => {
                     log.warn(format!("Failed saving the DB in {}: {}", name.display(), plain(&error)));
+                    persistence.change_state(IN_BACKGROUND, LAST_FAILED);
                 }
             }
-            persistence.in_background.store(false, Ordering::Release);
             drop(alarm);
         };
         let thread = std::thread::Builder::new().name("redouble-save".into()).spawn(write);
         if let Err(error) = thread {
-            self.persistence.in_background.store(false, Ordering::Release);
+            self.persistence.change_state(IN_BACKGROUND, 0);
             return Err(CommandError::new(format!("ERR a background save cannot begin: {}", plain(&error))));
         }
         self.log.notice("Background saving started");
