@@ -115,7 +115,7 @@ impl Persistence {
         self.saves.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// In one step: whoever sees how a save has ended can begin another one.
+    /// Clears and sets flags in one step: whoever sees how a save has ended can begin another one.
     fn change_state(&self, clear: u8, set: u8) {
         let change = |state| Some(state & !clear | set);
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);

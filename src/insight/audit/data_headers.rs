@@ -76,7 +76,8 @@ impl LostUpdates {
         if tells_nothing(header.reply) {
             return !header.reply.is_empty();
         }
-        // A client is met with its first command about data, and again with the first one under another name, whoever reads the journal.
+        // A client is met with its first command about data, and again with the first one under another name, whoever
+        // reads the journal.
         if !self.has_met((server, header.client), || record.labels(header)) {
             return false;
         }

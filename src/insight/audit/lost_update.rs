@@ -51,7 +51,8 @@ pub struct LostUpdates {
     pub idle_reads: [u16; COUNTERS],
     /// The connections that have used data.
     pub parties: Arc<HashMap<(u16, u64), Party, FixedState>>,
-    /// The last one that [`has_met`](Self::has_met) has found there, until it may have another name. In a pipeline it is asked for again.
+    /// The last one that [`has_met`](Self::has_met) has found there, until it may have another name. In a pipeline it is
+    /// asked for again.
     last_party: Option<(u16, u64)>,
     awaited: Vec<Awaited>,
     /// How many keys were locks when `awaited` was looked at last.

@@ -255,21 +255,25 @@ impl<'a> RawRecord<'a> {
         Record::header(self.bytes)
     }
 
+    fn client(&self, id: u64) -> Option<&'a KnownClient> {
+        self.clients.get(&id).map(|client| &**client)
+    }
+
     /// The name and the process of its client at the time of the record.
     pub fn labels(&self, header: &RecordHeader<'_>) -> (&'a [u8], Option<&'a Arc<Process>>) {
-        labels_at(self.clients.get(&header.client).map(|client| &**client), self.index)
+        labels_at(self.client(header.client), self.index)
     }
 
     /// The same; `None` if the client is connected to a node of a deployment.
     pub fn labels_without_node(&self, header: &RecordHeader<'_>) -> Option<(&'a [u8], Option<&'a Arc<Process>>)> {
-        let client = self.clients.get(&header.client).map(|client| &**client);
+        let client = self.client(header.client);
         let has_node = client.is_some_and(|client| !client.nodes.is_empty());
         (!has_node).then(|| labels_at(client, self.index))
     }
 
     pub fn read(&self) -> Option<StoredRecord<'a>> {
         let (record, _) = Record::read(self.bytes)?;
-        let client = self.clients.get(&record.client).map(|client| &**client);
+        let client = self.client(record.client);
         Some(StoredRecord { index: self.index, record, client })
     }
 }
